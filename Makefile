@@ -1,0 +1,43 @@
+# Two commands do all set-up on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench bench-quick clean
+
+help: ## list the commands
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "ejop needs Python 3.11 or later; run: make $(MAKECMDGOALS) PYTHON=python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.plot: $(BIN)/python pyproject.toml constraints.txt
+	$(PIP) install -c constraints.txt -e '.[plot]'
+	@touch $@
+
+$(VENV)/.test: $(BIN)/python pyproject.toml constraints.txt
+	$(PIP) install -c constraints.txt -e '.[test]'
+	@touch $@ $(VENV)/.plot
+
+demo: $(VENV)/.plot ## learn a metric on scikit-learn's digits, print the errors, draw the spectrum
+	$(BIN)/python examples/digits.py
+
+lint: $(VENV)/.test ## ruff and mypy
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: lint ## lint, type-check and test
+	$(BIN)/pytest -n 2 --dist worksteal
+
+format: $(VENV)/.test ## rewrite the code as ruff likes it
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## remove the environment and what tests and the demo wrote
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis demo build dist
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The hot loops and the plan that chooses among them."""

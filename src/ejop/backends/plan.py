@@ -1,0 +1,150 @@
+"""The plan: from shapes and a memory budget to a form, a block size and threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from sklearn import get_config
+from threadpoolctl import ThreadpoolController
+
+if TYPE_CHECKING:
+    from ejop.functions._base import Function
+
+#: blocks longer than this gain nothing and make Ctrl-C and progress sluggish
+MAX_BLOCK = 512
+#: fewer groups than this make a poor standard error
+MIN_GROUPS = 32
+
+
+@dataclass
+class Plan:
+    """What was chosen and why; ``print(plan)`` tells it in words.
+
+    Attributes
+    ----------
+    method : str
+        Form of the differences that ran.
+    n_rows, n_queries, n_features, n_outputs : int
+    dtype : str
+        Type of the sums; the matrix itself is always accumulated in float64.
+    block : int
+        Query rows handled at once by a thread.
+    batch : int
+        Consecutive rows per group of the standard error.
+    threads : int
+    memory : int
+        Bytes the temporaries take at their peak, beside the data.
+    notes : list of str
+    """
+
+    method: str
+    n_rows: int
+    n_queries: int
+    n_features: int
+    n_outputs: int
+    dtype: str
+    block: int
+    batch: int
+    threads: int
+    memory: int
+    notes: list[str] = field(default_factory=list)
+
+    def blocks(self) -> list[slice]:
+        """Slices of the query rows, in order."""
+        starts = range(0, self.n_queries, self.block)
+        return [slice(s, min(s + self.block, self.n_queries)) for s in starts]
+
+    def __str__(self) -> str:
+        head = (
+            f"{self.method}: {self.n_queries} queries against {self.n_rows} rows of "
+            f"{self.n_features} features, {self.n_outputs} outputs, {self.dtype}; blocks of "
+            f"{self.block} in {self.threads} thread{'s' * (self.threads > 1)}, about "
+            f"{format_bytes(self.memory)} beside the data"
+        )
+        return "\n".join([head, *(f"- {note}" for note in self.notes)])
+
+
+def make_plan(
+    function: Function,
+    n_queries: int,
+    step: NDArray | None,
+    *,
+    n_jobs: int | None = None,
+    memory_limit: int | None = None,
+) -> Plan:
+    """Choose block size and threads for the outer products of ``n_queries`` rows.
+
+    Parameters
+    ----------
+    function : fitted function
+    n_queries : int
+    step : ndarray of shape (n_features,) or None
+        None for the analytic derivative.
+    n_jobs : int, optional
+        Threads; None takes as many as the BLAS is allowed.
+    memory_limit : int, optional
+        Bytes for temporaries; scikit-learn's ``working_memory`` by default.
+
+    Raises
+    ------
+    MemoryError
+        When not even one query row fits.
+    """
+    n, d = function.X_.shape
+    c = function.n_outputs_
+    cost = function.cost(step)
+    explicit = memory_limit is not None
+    budget = int(memory_limit if explicit else get_config()["working_memory"] * 2**20)  # type: ignore[operator]
+    threads = n_threads(n_jobs)
+    matrices = 4 * d * d * 8  # the accumulator: sums, squares, weighted sums, one to merge
+    fixed = cost.fixed_bytes + matrices
+    room = budget - fixed - (threads - 1) * matrices
+    while threads > 1 and room < threads * cost.bytes_per_query:
+        threads -= 1
+        room = budget - fixed - (threads - 1) * matrices
+    if room < cost.bytes_per_query:
+        if explicit:
+            raise MemoryError(
+                f"`memory_limit`={format_bytes(budget)} is too little: {cost.method} on {n} rows "
+                f"of {d} features needs at least {format_bytes(fixed + cost.bytes_per_query)}; "
+                "raise it, reduce the rows or features, or pass float32 data."
+            )
+        room = cost.bytes_per_query  # the default is a wish, not a wall
+    batch = int(np.clip(d // 8, 1, max(1, min(64, n_queries // MIN_GROUPS))))
+    even = -(-n_queries // threads)  # every thread gets work
+    block = int(np.clip(room // threads // cost.bytes_per_query, 1, min(MAX_BLOCK, even)))
+    # Whole groups to a block: the standard error does not depend on the block size.
+    block = max(batch, block // batch * batch)
+    threads = min(threads, -(-n_queries // block))
+    memory = fixed + threads * (block * cost.bytes_per_query + matrices)
+    notes = [f"{cost.method}: {cost.why}"] if cost.why else []
+    dtype = str(function.X_.dtype)
+    return Plan(cost.method, n, n_queries, d, c, dtype, block, batch, threads, memory, notes)
+
+
+def n_threads(n_jobs: int | None) -> int:
+    """Threads for ``n_jobs``: None means as many as the BLAS may use in this process."""
+    if n_jobs is not None:
+        return int(effective_n_jobs(n_jobs))
+    pools = ThreadpoolController().select(user_api="blas").info()
+    return max((pool["num_threads"] for pool in pools), default=1)
+
+
+def format_bytes(n: float) -> str:
+    """Bytes as people read them.
+
+    Examples
+    --------
+    >>> from ejop.backends.plan import format_bytes
+    >>> format_bytes(3 * 2**20)
+    '3.0 MiB'
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if n < 1024 or unit == "GiB":
+            break
+        n /= 1024
+    return f"{n:.0f} B" if unit == "B" else f"{n:.1f} {unit}"

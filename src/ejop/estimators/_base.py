@@ -1,0 +1,407 @@
+"""What EJOP and EGOP share: validate, choose, sum, store."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from ejop.backends.plan import make_plan
+from ejop.differences import check_step, jacobian, mass_threshold
+from ejop.expectation import expected_outer_product
+from ejop.functions import Function, KernelSmoother, ModelFunction, NeighborsSmoother, RidgeFunction
+from ejop.kernels import KERNELS
+from ejop.metric import components, eigh_descending, pair_distances
+from ejop.outerproduct import OuterProduct
+from ejop.progress import CallbackSupportMixin, track, with_callbacks
+
+_POSITIVE = Interval(Real, 0, None, closed="neither")
+
+
+class OuterProductEstimator(
+    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
+    """Base of the estimators: subclasses turn y into targets (n, c) and say whether softmax applies."""
+
+    _parameter_constraints: dict = {
+        "function": [
+            StrOptions({"kernel", "ball", "knn", "ridge"}),
+            HasMethods(["fit", "predict"]),
+        ],
+        "kernel": [StrOptions(set(KERNELS))],
+        "bandwidth": [_POSITIVE, StrOptions({"auto"})],
+        "penalty": [_POSITIVE, StrOptions({"auto"})],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "step": [_POSITIVE, StrOptions({"auto"}), "array-like"],
+        "differences": [StrOptions({"central", "analytic"})],
+        "leave_one_out": ["boolean"],
+        "min_mass": [None, Interval(Integral, 1, None, closed="left"), StrOptions({"theory"})],
+        "delta": [Interval(Real, 0, 1, closed="neither")],
+        "power": [Interval(Real, 0, None, closed="left")],
+        "shrinkage": [Interval(Real, 0, None, closed="left")],
+        "n_components": [
+            None,
+            StrOptions({"gap"}),
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, 1, closed="neither"),
+        ],
+        "diagonal": ["boolean"],
+        "n_queries": [None, Interval(Integral, 1, None, closed="left")],
+        "memory_limit": [None, Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [None, Integral],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    # for subclasses -------------------------------------------------------------------------
+
+    def _targets(self, y: NDArray, *, first: bool) -> NDArray:
+        """Targets (n, c) from validated y; sets ``classes_`` where that means something."""
+        raise NotImplementedError
+
+    def _check_y(self, y: Any) -> NDArray:
+        """y as the array that ``_targets`` takes."""
+        raise NotImplementedError
+
+    def _softmax(self) -> bool:
+        """Whether to differentiate the softmax of f."""
+        return False
+
+    # fitting --------------------------------------------------------------------------------
+
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
+        """Estimate the matrix and its metric.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), optional
+            Weight of each row, both in f and in the mean of the outer products.
+
+        Returns
+        -------
+        self : object
+        """
+        self._validate_params()
+        X, Y, weights = self._validate(X, y, sample_weight, first=True)
+        _require_rows(X, Y)
+        function = self._make_function().fit(X, Y, weights)
+        step = self._choose_step(function)
+        if self.n_queries is None or self.n_queries >= len(X):
+            queries = np.arange(len(X))
+        else:
+            rng = check_random_state(self.random_state)
+            queries = np.sort(rng.choice(len(X), self.n_queries, replace=False))
+        total, plan = self._sum(function, step, queries, weights)
+        self._store(function, step, total, plan)
+        return self
+
+    @with_callbacks
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Any:
+        """Add rows: they join the references of f, and their outer products join the running mean.
+
+        Each row's outer product is taken once, at f as it stood when the row arrived. The
+        bandwidth, penalty and step are chosen on the first call and kept.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        classes : array-like of shape (n_classes,), optional
+            All classes that will ever appear; for class targets on the first call.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self : object
+        """
+        self._validate_params()
+        first = not hasattr(self, "function_")
+        if classes is not None:
+            self._set_classes(classes, first=first)
+        elif first:
+            self._forget_classes()
+        X, Y, weights = self._validate(X, y, sample_weight, first=first)
+        if first:
+            _require_rows(X, Y, one_class=classes is not None)
+            function = self._make_function().fit(X, Y, weights)
+            step, before = self._choose_step(function), None
+            queries = np.arange(len(X))
+        else:
+            old, step, before = self.function_, self._step, self._outer_product
+            queries = np.arange(len(X)) + len(old.X_)
+            weights = _joined_weights(old, weights, len(X))
+            function = clone(old).set_params(**_settled(old))
+            function.fit(
+                np.vstack([old.X_, X.astype(old.X_.dtype, copy=False)]),
+                np.vstack([old.Y_, Y]),
+                weights,
+            )
+        total, plan = self._sum(function, step, queries, weights)
+        self._store(function, step, total if before is None else total.merge(before), plan)
+        return self
+
+    def _validate(
+        self, X: Any, y: Any, sample_weight: Any, *, first: bool
+    ) -> tuple[NDArray, NDArray, NDArray | None]:
+        if sparse.issparse(X):
+            raise TypeError(
+                "A sparse matrix was passed as `X` and dense data are needed; use X.toarray(), or "
+                "reduce the columns first, for instance with sklearn.decomposition.TruncatedSVD."
+            )
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            reset=first,
+            dtype=[np.float64, np.float32],
+            multi_output=True,
+            y_numeric=False,
+            ensure_min_samples=1,
+        )
+        Y = self._targets(self._check_y(y), first=first).astype(X.dtype, copy=False)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+            if not weights.any():
+                raise ValueError("`sample_weight` is zero for every row; one must be positive.")
+        return X, Y, weights
+
+    def _make_function(self) -> Function:
+        common = {"bandwidth": self.bandwidth, "random_state": self.random_state}
+        if isinstance(self.function, str):
+            registry = {
+                "kernel": lambda: KernelSmoother(self.kernel, **common),
+                "ball": lambda: KernelSmoother("boxcar", **common),
+                "knn": lambda: NeighborsSmoother(self.n_neighbors),
+                "ridge": lambda: RidgeFunction(penalty=self.penalty, **common),
+            }
+            return registry[self.function]()
+        if hasattr(self.function, "differences"):
+            return clone(self.function)
+        return ModelFunction(self.function)
+
+    def _choose_step(self, function: Function) -> NDArray | None:
+        """One step per feature, None for the analytic derivative."""
+        if self.differences == "analytic":
+            if not function.differentiable:
+                function.gradient(function.X_[:1])  # raises with the remedy
+            return None
+        automatic = isinstance(self.step, str) and self.step == "auto"
+        step = function.default_step() if automatic else self.step
+        return check_step(step, function.n_features_in_)
+
+    def _sum(
+        self,
+        function: Function,
+        step: NDArray | None,
+        queries: NDArray,
+        weights: NDArray | None,
+    ) -> tuple[OuterProduct, Any]:
+        plan = make_plan(
+            function, len(queries), step, n_jobs=self.n_jobs, memory_limit=self.memory_limit
+        )
+        min_mass = self._min_mass(function)
+        leave_out = self.leave_one_out and function.leaves_out
+        if self.leave_one_out and not leave_out:
+            plan.notes.append("leave_one_out: a model cannot leave a row out, so none is")
+        total, zeroed = expected_outer_product(
+            function,
+            function.X_[queries],
+            plan,
+            step=step,
+            exclude=queries if leave_out else None,
+            weights=None if weights is None else weights[queries],
+            softmax=self._softmax(),
+            diagonal=self.diagonal,
+            min_mass=min_mass,
+            progress=lambda parts, n: track(parts, n, self, type(self).__name__, self.verbose),
+        )
+        for name in ("bandwidth", "penalty"):
+            value = getattr(function, f"{name}_", None)
+            if value is not None:
+                how = "leave-one-out" if getattr(function, name) == "auto" else "given"
+                plan.notes.append(f"{name}: {value:.6g} ({how})")
+        if min_mass is not None:
+            share = zeroed / (len(queries) * function.n_features_in_)
+            plan.notes.append(
+                f"min_mass: at least {min_mass:.4g} rows in both balls; {share:.1%} of the "
+                "derivatives had fewer and were set to zero"
+            )
+            self.mass_zeroed_ = share
+        return total, plan
+
+    def _min_mass(self, function: Function) -> float | None:
+        if self.min_mass is None:
+            return None
+        if not hasattr(function, "bandwidth_"):
+            raise ValueError(
+                f"`min_mass`={self.min_mass!r} counts rows within half a bandwidth and "
+                f"`function`={self.function!r} has none; use function='kernel', 'ball' or 'ridge'."
+            )
+        if self.min_mass == "theory":
+            return mass_threshold(len(function.X_), function.n_features_in_, self.delta)
+        return float(self.min_mass)
+
+    def _store(
+        self, function: Function, step: NDArray | None, total: OuterProduct, plan: Any
+    ) -> None:
+        """All fitted state at once, so that an interrupted fit leaves none."""
+        metric = total.mean()
+        values, vectors = eigh_descending(metric)
+        rows = components(
+            values,
+            vectors,
+            power=self.power,
+            shrinkage=self.shrinkage,
+            n_components=self.n_components,
+        )
+        if values[0] <= 0:
+            warnings.warn(
+                "every difference is zero, so no direction is preferred and the metric is "
+                "Euclidean; raise `bandwidth` or `step`, or try function='ridge'.",
+                UserWarning,
+                stacklevel=3,
+            )
+        self.function_, self.plan_, self._outer_product, self._step = function, plan, total, step
+        self.metric_, self.metric_stderr_ = metric, total.stderr()
+        self.eigenvalues_, self.eigenvectors_ = values, vectors
+        self.components_ = rows
+        self._n_features_out = len(rows)
+        trace = np.trace(metric)
+        d = len(metric)
+        self.feature_importances_ = np.diag(metric) / trace if trace > 0 else np.full(d, 1 / d)
+        self.output_importances_ = total.output_importances()
+        self.bandwidth_ = getattr(function, "bandwidth_", None)
+        self.penalty_ = getattr(function, "penalty_", None)
+        self.step_ = None if step is None else (step[0] if np.ptp(step) == 0 else step)
+        self.n_queries_ = total.count
+
+    # using ----------------------------------------------------------------------------------
+
+    def transform(self, X: ArrayLike) -> NDArray:
+        """Map rows to the space whose Euclidean distance is the learned metric.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X_new : ndarray of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return X @ self.components_.T.astype(X.dtype, copy=False)
+
+    def jacobian(self, X: ArrayLike) -> NDArray:
+        """Sensitivity of each output to each feature at the rows of X.
+
+        The rows are taken as new: none is left out of the estimate.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        J : ndarray of shape (n_samples, n_features, n_outputs)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        plan = make_plan(self.function_, len(X), self._step, memory_limit=self.memory_limit)
+        blocks = [
+            jacobian(self.function_, X[rows], self._step, apply_softmax=self._softmax())[0]
+            for rows in plan.blocks()
+        ]
+        return np.concatenate(blocks).transpose(0, 2, 1)
+
+    def get_mahalanobis_matrix(self) -> NDArray:
+        """Matrix of the metric, ``components_.T @ components_``, shape (n_features, n_features)."""
+        check_is_fitted(self)
+        return self.components_.T @ self.components_
+
+    def pair_distance(self, pairs: ArrayLike) -> NDArray:
+        """Learned distance of each pair.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features)
+
+        Returns
+        -------
+        distances : ndarray of shape (n_pairs,)
+        """
+        check_is_fitted(self)
+        return pair_distances(self.components_, pairs)
+
+    def get_metric(self) -> LearnedMetric:
+        """Learned distance of two vectors as a function, for ``metric=`` of scikit-learn."""
+        check_is_fitted(self)
+        return LearnedMetric(self.components_.copy())
+
+    # scikit-learn ---------------------------------------------------------------------------
+
+    def _set_classes(self, classes: ArrayLike, *, first: bool) -> None:
+        """Meaningful for class targets only."""
+
+    def _forget_classes(self) -> None:
+        """Meaningful for class targets only."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class LearnedMetric:
+    """Distance |L (a - b)| of two vectors; picklable, so that it can travel to workers."""
+
+    def __init__(self, components: NDArray) -> None:
+        self.components = components
+
+    def __call__(self, a: NDArray, b: NDArray) -> float:
+        return float(np.linalg.norm(self.components @ (np.asarray(a) - np.asarray(b))))
+
+
+def _require_rows(X: NDArray, Y: NDArray, *, one_class: bool = False) -> None:
+    if len(X) < 2:
+        raise ValueError(
+            f"Found array with {len(X)} sample(s) (shape={X.shape}) while a minimum of 2 is "
+            "required: a derivative compares rows."
+        )
+
+
+def _joined_weights(old: Function, new: NDArray | None, n_new: int) -> NDArray | None:
+    if old.sample_weight_ is None and new is None:
+        return None
+    return np.concatenate([old._weights(), np.ones(n_new) if new is None else new])
+
+
+def _settled(function: Function) -> dict[str, float]:
+    """Parameters of a fitted function that were chosen from data, as numbers."""
+    names = ("bandwidth", "penalty")
+    return {n: getattr(function, f"{n}_") for n in names if hasattr(function, f"{n}_")}

@@ -1,0 +1,369 @@
+"""EJOP and EGOP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_y
+
+from ejop.estimators._base import OuterProductEstimator
+
+
+class EJOP(OuterProductEstimator):
+    r"""Expected Jacobian outer product of class probabilities, as a metric and a projection.
+
+    .. math:: M = E_X [ J(X) J(X)^T ], \quad J(x) \in R^{d \times c}
+        \text{ the Jacobian of the class probabilities } f
+
+    Directions with a large eigenvalue change the answer; the others can be ignored. The estimate
+    takes one pass and no optimiser.
+
+    Parameters
+    ----------
+    function : {"kernel", "ball", "knn", "ridge"}, function object or model, default="kernel"
+        Estimate of f: a kernel smoother, the mean over a ball, the mean of the k nearest rows,
+        kernel ridge, an object of :mod:`ejop.functions`, or any scikit-learn model (cloned and
+        fitted; put a fitted one in :class:`sklearn.frozen.FrozenEstimator` to keep it).
+    kernel : str, default="gaussian"
+        Kernel of the smoother: "gaussian", "boxcar", "epanechnikov", "triangular", "biweight" or
+        "tricube".
+    bandwidth : float or "auto", default="auto"
+        Scale of the kernel. "auto": the widest whose leave-one-out loss of f is within one
+        standard error of the best, over multiples of the median nearest-neighbour distance; for
+        ridge the smallest loss, together with the penalty.
+    penalty : float or "auto", default="auto"
+        Ridge penalty, added to the diagonal of the kernel matrix.
+    n_neighbors : int, default=15
+        Neighbours of ``function="knn"``.
+    step : float, array-like of shape (n_features,) or "auto", default="auto"
+        Step t of the differences, one for all features or one each. "auto": half the bandwidth,
+        half the median distance to the k-th neighbour for "knn", a quarter of each standard
+        deviation for a model.
+    differences : {"central", "analytic"}, default="central"
+        The paper's difference quotient, or the derivative itself (Gaussian smoother and ridge).
+    softmax : bool, default=True
+        Differentiate the softmax of f, as the paper does.
+    leave_one_out : bool, default=True
+        Leave a training row out of its own estimate. False is the paper to the letter.
+    min_mass : None, "theory" or int, default=None
+        Zero a derivative unless both balls of half a bandwidth around the shifted points hold this
+        many rows; "theory" is the paper's threshold 2 d ln(2n) + ln(4 / delta).
+    delta : float, default=0.05
+        Confidence of ``min_mass="theory"``.
+    power : float, default=1.0
+        Power of the eigenvalues in the metric: 1 is the paper, 1/2 is steadier on images.
+    shrinkage : float, default=0.0
+        Share of the mean eigenvalue added to all.
+    n_components : int, float in (0, 1), "gap" or None, default=None
+        Directions kept: a count, a share of the energy, those before the largest gap, or all.
+    diagonal : bool, default=False
+        Keep the diagonal alone: one weight per feature.
+    n_queries : int or None, default=None
+        Random rows whose outer products are averaged; all by default.
+    memory_limit : int or None, default=None
+        Bytes for temporaries; scikit-learn's ``working_memory`` by default.
+    n_jobs : int or None, default=None
+        Threads; None takes as many as the BLAS is allowed.
+    random_state : int, RandomState instance or None, default=None
+        Draws query rows, and the rows that choose bandwidth and penalty when there are many.
+    verbose : int, default=0
+        Progress on the standard error stream.
+
+    Attributes
+    ----------
+    metric_ : ndarray of shape (n_features, n_features)
+        The estimate of E[J J^T] itself.
+    metric_stderr_ : ndarray of shape (n_features, n_features)
+        Standard error of each entry as a mean over query rows.
+    components_ : ndarray of shape (n_components_out, n_features)
+        L with L^T L the metric after power, shrinkage and rank, scaled to trace n_features.
+    eigenvalues_ : ndarray of shape (n_features,)
+        Of ``metric_``, largest first.
+    eigenvectors_ : ndarray of shape (n_features, n_features)
+        One per column.
+    feature_importances_ : ndarray of shape (n_features,)
+        Diagonal of ``metric_``, scaled to sum to 1.
+    class_shares_ : ndarray of shape (n_classes,)
+        Share of each class in the trace.
+    output_importances_ : ndarray of shape (n_classes, n_features)
+        Mean squared derivative of each class probability along each feature.
+    classes_ : ndarray of shape (n_classes,)
+    bandwidth_, penalty_, step_ : float, ndarray or None
+        As used; None where the function has none.
+    function_ : fitted function
+    plan_ : Plan
+        What was chosen and why; ``print`` it.
+    n_queries_ : int
+        Rows in the mean.
+    mass_zeroed_ : float
+        Share of derivatives zeroed by ``min_mass``, where given.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    See Also
+    --------
+    EGOP : The same for real targets.
+    sklearn.neighbors.NeighborhoodComponentsAnalysis : A metric by optimisation.
+
+    References
+    ----------
+    S. Trivedi and J. Wang, "The Expected Jacobian Outerproduct: Theory and Empirics", 2020.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from ejop import EJOP
+    >>> X, y = load_iris(return_X_y=True)
+    >>> metric = EJOP().fit(X, y)
+    >>> metric.transform(X).shape
+    (150, 4)
+    >>> int(metric.feature_importances_.argmax())
+    3
+    >>> make_pipeline(EJOP(n_components=2), KNeighborsClassifier()).fit(X, y).score(X, y) > 0.9
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **OuterProductEstimator._parameter_constraints,
+        "softmax": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        function: Any = "kernel",
+        *,
+        kernel: str = "gaussian",
+        bandwidth: float | str = "auto",
+        penalty: float | str = "auto",
+        n_neighbors: int = 15,
+        step: Any = "auto",
+        differences: str = "central",
+        softmax: bool = True,
+        leave_one_out: bool = True,
+        min_mass: int | str | None = None,
+        delta: float = 0.05,
+        power: float = 1.0,
+        shrinkage: float = 0.0,
+        n_components: int | float | str | None = None,
+        diagonal: bool = False,
+        n_queries: int | None = None,
+        memory_limit: int | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.function = function
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.penalty = penalty
+        self.n_neighbors = n_neighbors
+        self.step = step
+        self.differences = differences
+        self.softmax = softmax
+        self.leave_one_out = leave_one_out
+        self.min_mass = min_mass
+        self.delta = delta
+        self.power = power
+        self.shrinkage = shrinkage
+        self.n_components = n_components
+        self.diagonal = diagonal
+        self.n_queries = n_queries
+        self.memory_limit = memory_limit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def class_shares_(self) -> NDArray:
+        """Share of each class in the trace of ``metric_``."""
+        return self._outer_product.shares()
+
+    def _softmax(self) -> bool:
+        return self.softmax
+
+    def _check_y(self, y: Any) -> NDArray:
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        return y
+
+    def _targets(self, y: NDArray, *, first: bool) -> NDArray:
+        if first and not hasattr(self, "_given_classes"):
+            self.classes_ = np.unique(y)
+        elif first:
+            self.classes_ = self._given_classes
+        known = np.isin(y, self.classes_)
+        if not known.all():
+            strange = np.unique(np.asarray(y)[~known])[:5].tolist()
+            raise ValueError(
+                f"`y` has labels {strange} that are not among the classes "
+                f"{self.classes_.tolist()}; pass all of them as `classes` on the first call of "
+                "partial_fit."
+            )
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"`y` has 1 class, {self.classes_[0]!r}, and at least 2 classes are needed: with "
+                "one class no direction can change the answer."
+            )
+        return (np.asarray(y)[:, None] == self.classes_).astype(np.float64)
+
+    def _set_classes(self, classes: ArrayLike, *, first: bool) -> None:
+        classes = np.unique(np.asarray(classes))
+        if not first and not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"`classes`={classes.tolist()} is not the same as on the last call of partial_fit: "
+                f"{self.classes_.tolist()}."
+            )
+        self._given_classes = classes
+
+    def _forget_classes(self) -> None:
+        self.__dict__.pop("_given_classes", None)
+
+
+class EGOP(OuterProductEstimator):
+    r"""Expected gradient outer product of real targets, as a metric and a projection.
+
+    .. math:: M = E_X \sum_k \nabla f_k(X) \nabla f_k(X)^T
+
+    over the outputs k of f. With ``diagonal=True`` it is gradient weights, one per feature.
+    Parameters and attributes are those of :class:`EJOP`; there is no softmax and ``classes_`` is
+    absent. Targets with several outputs count in their own units: scale them to weigh alike.
+
+    Parameters
+    ----------
+    function : {"kernel", "ball", "knn", "ridge"}, function object or model, default="kernel"
+        Estimate of f, see :class:`EJOP`.
+    kernel : str, default="gaussian"
+    bandwidth : float or "auto", default="auto"
+    penalty : float or "auto", default="auto"
+    n_neighbors : int, default=15
+    step : float, array-like of shape (n_features,) or "auto", default="auto"
+    differences : {"central", "analytic"}, default="central"
+    leave_one_out : bool, default=True
+    min_mass : None, "theory" or int, default=None
+    delta : float, default=0.05
+    power : float, default=1.0
+    shrinkage : float, default=0.0
+    n_components : int, float in (0, 1), "gap" or None, default=None
+    diagonal : bool, default=False
+    n_queries : int or None, default=None
+    memory_limit : int or None, default=None
+    n_jobs : int or None, default=None
+    random_state : int, RandomState instance or None, default=None
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    metric_, metric_stderr_, components_, eigenvalues_, eigenvectors_, feature_importances_
+        As in :class:`EJOP`.
+    output_shares_ : ndarray of shape (n_outputs,)
+        Share of each output in the trace.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ejop import EGOP
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> egop = EGOP().fit(X, np.sin(X[:, 0] + X[:, 1]))
+    >>> np.abs(egop.eigenvectors_[:, 0]).round(1)
+    array([0.7, 0.7, 0. ])
+    """
+
+    def __init__(
+        self,
+        function: Any = "kernel",
+        *,
+        kernel: str = "gaussian",
+        bandwidth: float | str = "auto",
+        penalty: float | str = "auto",
+        n_neighbors: int = 15,
+        step: Any = "auto",
+        differences: str = "central",
+        leave_one_out: bool = True,
+        min_mass: int | str | None = None,
+        delta: float = 0.05,
+        power: float = 1.0,
+        shrinkage: float = 0.0,
+        n_components: int | float | str | None = None,
+        diagonal: bool = False,
+        n_queries: int | None = None,
+        memory_limit: int | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.function = function
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.penalty = penalty
+        self.n_neighbors = n_neighbors
+        self.step = step
+        self.differences = differences
+        self.leave_one_out = leave_one_out
+        self.min_mass = min_mass
+        self.delta = delta
+        self.power = power
+        self.shrinkage = shrinkage
+        self.n_components = n_components
+        self.diagonal = diagonal
+        self.n_queries = n_queries
+        self.memory_limit = memory_limit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def output_shares_(self) -> NDArray:
+        """Share of each output in the trace of ``metric_``."""
+        return self._outer_product.shares()
+
+    def _check_y(self, y: Any) -> NDArray:
+        return _check_y(y, multi_output=True, y_numeric=True)
+
+    def _targets(self, y: NDArray, *, first: bool) -> NDArray:
+        return y[:, None] if y.ndim == 1 else y
+
+
+def ejop_matrix(X: ArrayLike, y: ArrayLike, **parameters: Any) -> NDArray:
+    """Expected Jacobian outer product of class targets, shape (n_features, n_features).
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    **parameters
+        Those of :class:`EJOP`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from ejop import ejop_matrix
+    >>> ejop_matrix(*load_iris(return_X_y=True)).shape
+    (4, 4)
+    """
+    return EJOP(**parameters).fit(X, y).metric_
+
+
+def egop_matrix(X: ArrayLike, y: ArrayLike, **parameters: Any) -> NDArray:
+    """Expected gradient outer product of real targets, shape (n_features, n_features).
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+    **parameters
+        Those of :class:`EGOP`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from ejop import egop_matrix
+    >>> egop_matrix(*load_diabetes(return_X_y=True), n_queries=100, random_state=0).shape
+    (10, 10)
+    """
+    return EGOP(**parameters).fit(X, y).metric_

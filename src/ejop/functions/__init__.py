@@ -1,0 +1,9 @@
+"""Estimates of f: each fits, predicts and differentiates itself."""
+
+from ejop.functions._base import Function
+from ejop.functions._kernel import KernelSmoother
+from ejop.functions._model import ModelFunction
+from ejop.functions._neighbors import NeighborsSmoother
+from ejop.functions._ridge import RidgeFunction
+
+__all__ = ["Function", "KernelSmoother", "ModelFunction", "NeighborsSmoother", "RidgeFunction"]

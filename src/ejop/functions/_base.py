@@ -1,0 +1,156 @@
+"""The protocol that every estimate of f shares."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from ejop.differences import central_differences, softmax_chain
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one block of queries costs a function, for the plan.
+
+    Attributes
+    ----------
+    method : str
+        Name of the form that will run.
+    bytes_per_query : int
+        Peak temporary memory for one query row.
+    fixed_bytes : int
+        Memory prepared once, beside the data.
+    why : str
+        Why this form.
+    """
+
+    method: str
+    bytes_per_query: int
+    fixed_bytes: int = 0
+    why: str = ""
+
+
+class Function(BaseEstimator):
+    """Base of the estimates of f.
+
+    A subclass writes ``_fit``, ``predict`` and ``shifted``, and ``gradient`` if it can be differentiated in closed form.
+    Fitted functions hold ``X_`` (n, d), ``Y_`` (n, c) and ``sample_weight_`` (n,) or None, in the order given.
+    """
+
+    #: whether ``gradient`` exists
+    differentiable = False
+    #: whether ``exclude`` leaves a training row out of its own estimate
+    leaves_out = True
+
+    def fit(self, X: NDArray, Y: NDArray, sample_weight: NDArray | None = None) -> Function:
+        """Fit to rows X (n, d) and targets Y (n, c), one-hot or real."""
+        X, Y = np.asarray(X), np.asarray(Y)
+        if Y.ndim == 1:
+            Y = Y[:, None]
+        if X.ndim != 2 or len(X) != len(Y):
+            raise ValueError(
+                f"`X` of shape {X.shape} and `Y` of shape {Y.shape} do not match: "
+                "(n_samples, n_features) and (n_samples, n_outputs) are expected."
+            )
+        if X.dtype not in (np.float32, np.float64):
+            X = X.astype(np.float64)
+        self.X_, self.Y_, self.sample_weight_ = X, Y.astype(X.dtype, copy=False), sample_weight
+        self.n_features_in_ = X.shape[1]
+        self.n_outputs_ = Y.shape[1]
+        self.prior_ = np.average(Y, axis=0, weights=sample_weight).astype(X.dtype)
+        self._fit(sample_weight)
+        return self
+
+    @abstractmethod
+    def _fit(self, sample_weight: NDArray | None) -> None:
+        """Fit what the subclass needs, from ``X_`` and ``Y_``."""
+
+    @abstractmethod
+    def predict(self, X: NDArray, exclude: NDArray | None = None) -> NDArray:
+        """Values of f at the rows of X, shape (n_queries, n_outputs)."""
+
+    @abstractmethod
+    def shifted(
+        self, Q: NDArray, step: NDArray, exclude: NDArray | None = None
+    ) -> tuple[NDArray, NDArray]:
+        """Values of f at x + t_j e_j and at x - t_j e_j, each (n_queries, n_outputs, n_features)."""
+
+    def differences(
+        self,
+        Q: NDArray,
+        step: NDArray,
+        exclude: NDArray | None = None,
+        *,
+        softmax: bool = False,
+    ) -> NDArray:
+        """Central differences of f (or of its softmax), shape (n_queries, n_outputs, n_features)."""
+        plus, minus = self.shifted(Q, step, exclude)
+        return central_differences(plus, minus, np.asarray(step), apply_softmax=softmax)
+
+    def gradient(self, Q: NDArray, exclude: NDArray | None = None) -> tuple[NDArray, NDArray]:
+        """Values (n_queries, n_outputs) and analytic Jacobian (n_queries, n_outputs, n_features)."""
+        raise ValueError(
+            f"`differences`='analytic' needs a function with a closed-form derivative and "
+            f"{self!r} has none; use differences='central', or the Gaussian kernel."
+        )
+
+    def derivatives(
+        self, Q: NDArray, exclude: NDArray | None = None, *, softmax: bool = False
+    ) -> NDArray:
+        """Analytic Jacobian of f (or of its softmax), shape (n_queries, n_outputs, n_features)."""
+        values, J = self.gradient(Q, exclude)
+        return softmax_chain(values, J) if softmax else J
+
+    def prepare(self, step: NDArray | None, *, leave_out: bool = True) -> None:
+        """Compute once what every block of queries will need. Called before blocks run in threads."""
+
+    @abstractmethod
+    def cost(self, step: NDArray | None) -> Cost:
+        """Form that will run for this step (None: analytic) and its memory."""
+
+    @abstractmethod
+    def default_step(self) -> float:
+        """Step taken for ``step="auto"``."""
+
+    # helpers for subclasses -------------------------------------------------------------------
+
+    def _prior_without(self, m: int, exclude: NDArray | None) -> NDArray:
+        """Mean target of the training rows for each of m queries, its own row left out, (m, c)."""
+        prior = np.tile(self.prior_.astype(np.float64), (m, 1))
+        if exclude is None or len(self.X_) < 2:
+            return prior.astype(self.X_.dtype)
+        own = exclude >= 0
+        w = self._weights()
+        total, left = w.sum(), w[exclude[own], None]
+        rest = total - left
+        safe = np.where(rest > 0, rest, 1)
+        without = (total * prior[own] - left * self.Y_[exclude[own]]) / safe
+        prior[own] = np.where(rest > 0, without, prior[own])
+        return prior.astype(self.X_.dtype)
+
+    def _weights(self) -> NDArray:
+        """Row weights as float64, ones where none were given."""
+        w = self.sample_weight_
+        return np.ones(len(self.X_)) if w is None else np.asarray(w, dtype=np.float64)
+
+
+def one_hot_labels(Y: NDArray) -> NDArray | None:
+    """Class of each row where Y (n, c) is one-hot, else None."""
+    if Y.shape[1] < 2 or not np.all((Y == 0) | (Y == 1)) or not np.all(Y.sum(1) == 1):
+        return None
+    return Y.argmax(1)
+
+
+def check_bandwidth(bandwidth: object) -> float:
+    """A positive, finite bandwidth as float."""
+    if not isinstance(bandwidth, Real) or not np.isfinite(bandwidth) or bandwidth <= 0:
+        raise ValueError(
+            f"`bandwidth` must be a positive, finite number or 'auto', got {bandwidth!r}; "
+            "bandwidth='auto' chooses one by leave-one-out."
+        )
+    return float(bandwidth)

@@ -1,0 +1,107 @@
+"""The mean of Y over the k nearest rows."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics.pairwise import euclidean_distances
+
+from ejop.functions._base import Cost, Function, one_hot_labels
+
+
+class NeighborsSmoother(Function):
+    """Mean target of the k nearest training rows; ties go to the earlier row.
+
+    The distance to the k-th neighbour changes by at most t when a point moves by t, so the k
+    nearest rows of every shifted point lie within r_k(x) + 2t of x. These candidates are found
+    once and re-ranked 2d times.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=15
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ejop.functions import NeighborsSmoother
+    >>> X = np.array([[0.0], [1.0], [2.0], [4.0]])
+    >>> NeighborsSmoother(2).fit(X, X).predict(np.array([[1.9]]))
+    array([[1.5]])
+    """
+
+    def __init__(self, n_neighbors: int = 15) -> None:
+        self.n_neighbors = n_neighbors
+
+    def _fit(self, sample_weight: NDArray | None) -> None:
+        k, n = self.n_neighbors, len(self.X_)
+        if not isinstance(k, Integral) or k < 1:
+            raise ValueError(f"`n_neighbors` must be a positive integer, got {k!r}.")
+        if k >= n:
+            raise ValueError(
+                f"`n_neighbors`={k} needs at least {k + 1} rows (a row is left out of its own "
+                f"estimate) and `X` has {n}; lower `n_neighbors`."
+            )
+        labels = one_hot_labels(self.Y_)
+        self._labels = np.empty(0, dtype=np.int64) if labels is None else labels
+        self._center = self.X_.mean(0)
+        self._centered = self.X_ - self._center
+        self._w = self._weights()
+
+    def predict(self, X: NDArray, exclude: NDArray | None = None) -> NDArray:
+        """Values of f, shape (n_queries, n_outputs); ``exclude`` leaves a training row out of each."""
+        values, _ = self.shifted(X, np.zeros(self.n_features_in_), exclude)
+        return values[:, :, 0]
+
+    def shifted(
+        self, Q: NDArray, step: NDArray, exclude: NDArray | None = None
+    ) -> tuple[NDArray, NDArray]:
+        """Values of f at x + t_j e_j and x - t_j e_j."""
+        from ejop.backends.compiled import neighbor_sums, normalise
+
+        Q = np.asarray(Q, dtype=self.X_.dtype) - self._center
+        step = np.asarray(step, dtype=np.float64)
+        m, d = Q.shape
+        plus = np.zeros((self.n_outputs_, m, d))
+        minus, mass = np.zeros_like(plus), np.zeros((2, m, d))
+        near = self._candidates(Q, step.max(), exclude)
+        neighbor_sums(
+            *(Q, self._centered, near, self.n_neighbors, self._labels, self.Y_, self._w, step),
+            *(plus, minus, mass),
+        )
+        normalise(plus, minus, mass, self._prior_without(m, exclude).astype(np.float64))
+        return plus.transpose(1, 0, 2), minus.transpose(1, 0, 2)
+
+    def _candidates(self, Q: NDArray, step: float, exclude: NDArray | None) -> NDArray:
+        """Rows within r_k + 2t of each query, (m, n), with room for rounding."""
+        D = euclidean_distances(Q, self._centered)
+        if exclude is not None:
+            own = np.flatnonzero(exclude >= 0)
+            D[own, exclude[own]] = np.inf
+        radius = np.partition(D, self.n_neighbors - 1, axis=1)[:, self.n_neighbors - 1]
+        # Distances from a matrix product are good to sqrt(eps) of the largest norm when small.
+        scale = float(np.abs(self._centered).max()) * np.sqrt(Q.shape[1])
+        slack = 4 * np.sqrt(np.finfo(np.float64).eps) * scale
+        if D.dtype == np.float32:
+            slack += 4 * np.finfo(np.float32).eps * scale
+        return D <= (radius + 2 * step + slack)[:, None]
+
+    def cost(self, step: NDArray | None) -> Cost:
+        """Form that will run and its memory."""
+        n, d = self.X_.shape
+        per_query = n * (2 * self.X_.itemsize + 1) + 2 * self.n_outputs_ * d * 8 + 4 * d * 8
+        why = (
+            f"the {self.n_neighbors} nearest of each shifted point are among one set of candidates"
+        )
+        return Cost("neighbors", per_query, 0, why)
+
+    def default_step(self) -> float:
+        """Half the median distance to the k-th neighbour, over at most 512 evenly spaced rows."""
+        n = len(self.X_)
+        rows = np.unique(np.linspace(0, n - 1, min(n, 512)).astype(int))
+        D = euclidean_distances(self._centered[rows], self._centered)
+        D[np.arange(len(rows)), rows] = np.inf
+        radius = np.partition(D, self.n_neighbors - 1, axis=1)[:, self.n_neighbors - 1]
+        positive = radius[radius > 0]
+        return float(np.median(positive)) / 2 if len(positive) else 1.0

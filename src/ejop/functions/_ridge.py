@@ -1,0 +1,316 @@
+"""Kernel ridge regression on the targets as an estimate of f."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.utils import check_random_state
+
+from ejop.functions._base import Cost, Function, check_bandwidth
+from ejop.functions._kernel import EXPONENT_LIMIT
+
+
+class RidgeFunction(Function):
+    r"""Kernel ridge: the minimiser of sum_i w_i |Y_i - f(x_i)|^2 + penalty |f|^2 around the mean target.
+
+    .. math:: f(x) = \bar Y + \sum_i a_i K(x, x_i), \qquad (K + \lambda I)\, a = Y - \bar Y
+
+    Up to ``max_rows`` rows every row is a centre; beyond, ``n_centers`` rows drawn at random
+    without replacement are (Nystrom). A training row is left out of its own estimate in closed
+    form, with the mean target held fixed.
+
+    Parameters
+    ----------
+    kernel : {"gaussian"}
+        The kernel must be positive definite and factorise over features.
+    bandwidth : float or "auto", default="auto"
+    penalty : float or "auto", default="auto"
+        Both are chosen by the closed-form leave-one-out loss, see
+        :func:`ejop.selection.choose_ridge`.
+    max_rows : int, default=10000
+    n_centers : int, default=2000
+    random_state : int, RandomState instance or None, default=None
+        Draws the centres and the rows that choose bandwidth and penalty.
+
+    Attributes
+    ----------
+    bandwidth_, penalty_ : float
+    centers_ : ndarray of shape (n_centers, n_features)
+    coefficients_ : ndarray of shape (n_centers, n_outputs)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ejop.functions import RidgeFunction
+    >>> X = np.linspace(-2, 2, 30)[:, None]
+    >>> f = RidgeFunction(bandwidth=1.0, penalty=1e-6).fit(X, np.sin(X))
+    >>> f.gradient(np.array([[0.0]]))[1].round(3)
+    array([[[1.]]])
+    """
+
+    differentiable = True
+
+    def __init__(
+        self,
+        kernel: str = "gaussian",
+        bandwidth: float | str = "auto",
+        penalty: float | str = "auto",
+        *,
+        max_rows: int = 10_000,
+        n_centers: int = 2_000,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.penalty = penalty
+        self.max_rows = max_rows
+        self.n_centers = n_centers
+        self.random_state = random_state
+
+    def _fit(self, sample_weight: NDArray | None) -> None:
+        if self.kernel != "gaussian":
+            raise ValueError(
+                f"`kernel`={self.kernel!r} cannot be used for kernel ridge, which needs a positive "
+                "definite kernel; use kernel='gaussian', or function='kernel' for a smoother."
+            )
+        self._choose(sample_weight)
+        self._center = self.X_.mean(0)
+        X = self.X_ - self._center
+        n = len(X)
+        if n <= self.max_rows:
+            self._rows = np.arange(n)
+            self._fit_all(X)
+        else:
+            rng = check_random_state(self.random_state)
+            self._rows = np.sort(rng.choice(n, min(self.n_centers, n), replace=False))
+            self._fit_nystrom(X)
+        self.centers_ = self.X_[self._rows]
+        self._Z = X[self._rows]
+        self._exponentials: tuple[NDArray, NDArray] | None = None
+
+    def _choose(self, sample_weight: NDArray | None) -> None:
+        from ejop.selection import choose_ridge
+
+        for name in ("bandwidth", "penalty"):
+            value = getattr(self, name)
+            if isinstance(value, str) and value == "auto":
+                continue
+            if name == "bandwidth":
+                check_bandwidth(value)
+            elif not isinstance(value, Real) or not np.isfinite(value) or value <= 0:
+                raise ValueError(
+                    f"`penalty` must be a positive, finite number or 'auto', got {value!r}."
+                )
+        if "auto" in (self.bandwidth, self.penalty):
+            self.bandwidth_, self.penalty_ = choose_ridge(
+                self.X_,
+                self.Y_,
+                bandwidth=self.bandwidth,
+                penalty=self.penalty,
+                sample_weight=sample_weight,
+                random_state=self.random_state,
+            )
+        else:
+            self.bandwidth_, self.penalty_ = float(self.bandwidth), float(self.penalty)
+
+    def _fit_all(self, X: NDArray) -> None:
+        """Solve (S K S + penalty I) b = S (Y - mean), a = S b, with S the square roots of the weights."""
+        S = np.sqrt(self._weights())
+        K = S[:, None] * self._kernel(X.astype(np.float64), X.astype(np.float64)) * S
+        K[np.diag_indices_from(K)] += self.penalty_
+        self._factor = cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+        residual = S[:, None] * (self.Y_ - self.prior_).astype(np.float64)
+        self.coefficients_ = S[:, None] * cho_solve(self._factor, residual)
+        self._root_weights = S
+        self._influence: NDArray | None = None
+        self._features = None
+
+    def _fit_nystrom(self, X: NDArray) -> None:
+        """Ridge on the features phi(x) = R^-T k(x), R^T R the kernel matrix of the centres."""
+        Z = X[self._rows].astype(np.float64)
+        K = self._kernel(Z, Z)
+        K[np.diag_indices_from(K)] += 1e-10 * len(Z)
+        self._features = cholesky(K, lower=False, check_finite=False)
+        p = len(Z)
+        gram, target = np.zeros((p, p)), np.zeros((p, self.n_outputs_))
+        w = self._weights()
+        for s in range(0, len(X), 2048):
+            phi = self._phi(X[s : s + 2048])
+            weighted = phi * w[s : s + 2048, None]
+            gram += phi.T @ weighted
+            target += weighted.T @ (self.Y_[s : s + 2048] - self.prior_)
+        gram[np.diag_indices_from(gram)] += self.penalty_
+        self._factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+        b = cho_solve(self._factor, target)
+        self.coefficients_ = solve_triangular(self._features, b, check_finite=False)
+
+    def _phi(self, X: NDArray) -> NDArray:
+        k = self._kernel(X.astype(np.float64), (self.X_[self._rows] - self._center).astype(float))
+        return solve_triangular(self._features, k.T, trans="T", check_finite=False).T
+
+    def _kernel(self, A: NDArray, B: NDArray) -> NDArray:
+        D = euclidean_distances(A, B, squared=True)
+        D *= -0.5 / self.bandwidth_**2
+        return np.exp(D, out=D)
+
+    def leave_one_out(self, rows: NDArray) -> tuple[NDArray, NDArray]:
+        """What to subtract to leave training rows out: f(x) - (k(x) . b_i) s_i for row i.
+
+        Returns
+        -------
+        b : ndarray of shape (n_rows, n_centers)
+        s : ndarray of shape (n_rows, n_outputs)
+        """
+        if self._features is None:
+            if self._influence is None:
+                S = self._root_weights
+                inverse = cho_solve(self._factor, np.eye(len(S)), check_finite=False)
+                self._influence = S[:, None] * inverse * S
+            b = self._influence[rows]
+            own = b[np.arange(len(rows)), rows][:, None]
+            alive = own > 0
+            s = np.where(alive, self.coefficients_[rows] / np.where(alive, own, 1), 0)
+            return b, s
+        phi = self._phi(self.X_[rows] - self._center)
+        solved = cho_solve(self._factor, phi.T, check_finite=False).T
+        w = self._weights()[rows, None]
+        leverage = w * np.einsum("ip,ip->i", phi, solved)[:, None]
+        residual = self.Y_[rows] - self.predict(self.X_[rows])
+        b = solve_triangular(self._features, solved.T, check_finite=False).T
+        return b, w * residual / np.maximum(1 - leverage, np.finfo(float).eps)
+
+    # values --------------------------------------------------------------------------------
+
+    def predict(self, X: NDArray, exclude: NDArray | None = None) -> NDArray:
+        """Values of f, shape (n_queries, n_outputs); ``exclude`` leaves a training row out of each."""
+        Q = self._queries(X)
+        K = self._kernel(Q, self._Z)
+        values = self.prior_ + K @ self.coefficients_.astype(K.dtype)
+        if exclude is not None:
+            own = np.flatnonzero(exclude >= 0)
+            b, s = self.leave_one_out(exclude[own])
+            values[own] -= np.einsum("mp,mp->m", K[own], b)[:, None] * s
+        return values.astype(self.X_.dtype, copy=False)
+
+    def shifted(
+        self, Q: NDArray, step: NDArray, exclude: NDArray | None = None
+    ) -> tuple[NDArray, NDArray]:
+        """Values of f at x + t_j e_j and x - t_j e_j."""
+        Q = self._queries(Q)
+        step = np.asarray(step, dtype=np.float64)
+        if self._exponent(step, Q) <= EXPONENT_LIMIT[self.X_.dtype]:
+            tables = self._factorised_sums(Q, step, exclude)
+        else:
+            tables = self._direct_sums(Q, step, exclude)
+        plus, minus = (t + self.prior_[:, None, None] for t in tables)
+        return plus.transpose(1, 0, 2), minus.transpose(1, 0, 2)
+
+    def gradient(self, Q: NDArray, exclude: NDArray | None = None) -> tuple[NDArray, NDArray]:
+        """Values and analytic Jacobian: d f_c / d x_j = sum_i a_ic K(x, x_i) (x_ij - x_j) / h^2."""
+        Q = self._queries(Q)
+        ones = np.ones((len(self._Z), 1), dtype=Q.dtype)
+        sums = self._output_sums(self._kernel(Q, self._Z), np.hstack([self._Z, ones]), exclude)
+        moments, values = sums[:, :, :-1], sums[:, :, -1]
+        J = (moments - values[:, :, None] * Q) / np.asarray(self.bandwidth_**2, dtype=Q.dtype)
+        return values.T + self.prior_, J.transpose(1, 0, 2)
+
+    def _output_sums(self, K: NDArray, table: NDArray, exclude: NDArray | None) -> NDArray:
+        """sum_i K_qi a_ic table_ij with each query's own row left out, shape (c, m, columns)."""
+        a = self.coefficients_.astype(K.dtype, copy=False)
+        sums = np.empty((self.n_outputs_, len(K), table.shape[1]), dtype=K.dtype)
+        for k in range(self.n_outputs_):
+            np.matmul(K * a[:, k], table, out=sums[k])
+        if exclude is not None:
+            own = np.flatnonzero(exclude >= 0)
+            b, s = self.leave_one_out(exclude[own])
+            mine = (K[own] * b.astype(K.dtype, copy=False)) @ table
+            sums[:, own] -= s.T[:, :, None].astype(K.dtype, copy=False) * mine
+        return sums
+
+    def _factorised_sums(
+        self, Q: NDArray, step: NDArray, exclude: NDArray | None
+    ) -> tuple[NDArray, NDArray]:
+        """K(x +- t e_j, z) = K(x, z) exp(+-t (z_j - x_j) / h^2) exp(-t^2 / 2h^2)."""
+        cached = self._exponentials
+        if cached is None or not np.array_equal(cached[0], step):
+            cached = (step, self._exponential_table(step))
+        d = Q.shape[1]
+        sums = self._output_sums(self._kernel(Q, self._Z), cached[1], exclude)
+        tilt = (step / self.bandwidth_**2) * (Q - self._middle)
+        drop = step**2 / (2 * self.bandwidth_**2)
+        sums[:, :, :d] *= np.exp(-tilt - drop).astype(Q.dtype)
+        sums[:, :, d:] *= np.exp(tilt - drop).astype(Q.dtype)
+        return sums[:, :, :d], sums[:, :, d:]
+
+    def _direct_sums(
+        self, Q: NDArray, step: NDArray, exclude: NDArray | None
+    ) -> tuple[NDArray, NDArray]:
+        """One kernel matrix per shifted feature: safe for any step and scale."""
+        m, d = Q.shape
+        one = np.ones((len(self._Z), 1), dtype=Q.dtype)
+        out = np.empty((2, self.n_outputs_, m, d), dtype=Q.dtype)
+        for j in range(d):
+            for side, sign in enumerate((1, -1)):
+                moved = Q.copy()
+                moved[:, j] += sign * step[j]
+                out[side, :, :, j] = self._output_sums(self._kernel(moved, self._Z), one, exclude)[
+                    :, :, 0
+                ]
+        return out[0], out[1]
+
+    # the plan -------------------------------------------------------------------------------
+
+    @property
+    def _middle(self) -> NDArray:
+        return (self._Z.max(0) + self._Z.min(0)) / 2
+
+    def _exponent(self, step: NDArray, Q: NDArray | None = None) -> float:
+        """Largest exponent of the factorised form, for given queries or such as the centres."""
+        half_range = np.ptp(self._Z, axis=0) / 2
+        if Q is not None and len(Q):
+            half_range = np.maximum(half_range, np.abs(Q - self._middle).max(0))
+        return float((step * half_range).max() / self.bandwidth_**2)
+
+    def _exponential_table(self, step: NDArray) -> NDArray:
+        E = (self._Z - self._middle) * (step / self.bandwidth_**2)
+        E = np.exp(E.astype(self.X_.dtype, copy=False))
+        return np.hstack([E, 1 / E])
+
+    def prepare(self, step: NDArray | None, *, leave_out: bool = True) -> None:
+        """Exponentials of the centres and the leave-one-out influences that all blocks share."""
+        if leave_out and self._features is None:
+            self.leave_one_out(np.arange(1))
+        if step is not None and self._exponent(step) <= EXPONENT_LIMIT[self.X_.dtype]:
+            self._exponentials = (np.array(step), self._exponential_table(step))
+
+    def cost(self, step: NDArray | None) -> Cost:
+        """Form that will run and its memory."""
+        p, d = self._Z.shape
+        size, c = self.X_.itemsize, self.n_outputs_
+        which = "all rows" if self._features is None else f"{p} Nystrom centres"
+        sums = (2 if step is not None else 1) * (c + 1) * d * size
+        per_query = 3 * p * size + p * 8 + 2 * sums
+        if step is None:
+            return Cost("ridge-analytic", per_query, p * p * 8, f"derivative exact, {which}")
+        exponent = self._exponent(step)
+        if exponent <= EXPONENT_LIMIT[self.X_.dtype]:
+            return Cost(
+                "ridge-product",
+                per_query,
+                p * p * 8 + 2 * p * d * size,
+                f"exponents reach {exponent:.3g}; {which}",
+            )
+        why = f"exponents reach {exponent:.3g}: kernels are shifted one feature at a time; {which}"
+        return Cost("ridge-direct", per_query, p * p * 8, why)
+
+    def default_step(self) -> float:
+        """Half the bandwidth."""
+        return self.bandwidth_ / 2
+
+    def _queries(self, Q: NDArray) -> NDArray:
+        return np.asarray(Q, dtype=self.X_.dtype) - self._center

@@ -1,0 +1,70 @@
+"""Kernels K(|x - z| / h) of the function estimates, as data.
+
+Each kernel is called with the *squared* ratio ``u2 = |x - z|^2 / h^2``, says how far it reaches (``support``, in units
+of the bandwidth) and whether a shift of ``x`` along one axis factorises (``factorises``), which is what the
+matrix-product form of the Gaussian smoother rests on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """K(u) = exp(-u^2 / 2): unbounded support, a shift along an axis factorises."""
+
+    support: float = np.inf
+    factorises: bool = True
+
+    def __call__(self, u2: NDArray) -> NDArray:
+        """Evaluate the kernel at squared ratios."""
+        return np.exp(-0.5 * np.asarray(u2))
+
+
+@dataclass(frozen=True)
+class Compact:
+    """K(u) = (1 - u^inner)^outer for u <= 1 and 0 beyond; outer = 0 is the indicator of the closed ball."""
+
+    inner: int
+    outer: int
+    support: float = 1.0
+    factorises: bool = False
+
+    def __call__(self, u2: NDArray) -> NDArray:
+        """Evaluate the kernel at squared ratios."""
+        u2 = np.asarray(u2)
+        inside = u2 <= 1
+        base = 1 - np.minimum(u2, 1) ** (self.inner / 2)
+        return np.where(inside, base**self.outer, 0.0)
+
+
+Kernel = Gaussian | Compact
+
+KERNELS: dict[str, Kernel] = {
+    "gaussian": Gaussian(),
+    "boxcar": Compact(inner=2, outer=0),
+    "epanechnikov": Compact(inner=2, outer=1),
+    "triangular": Compact(inner=1, outer=1),
+    "biweight": Compact(inner=2, outer=2),
+    "tricube": Compact(inner=3, outer=3),
+}
+
+
+def get_kernel(name: str) -> Kernel:
+    """Look a kernel up by name.
+
+    Examples
+    --------
+    >>> from ejop.kernels import get_kernel
+    >>> get_kernel("epanechnikov")(0.25)
+    array(0.75)
+    """
+    try:
+        return KERNELS[name]
+    except (KeyError, TypeError):
+        known = ", ".join(map(repr, KERNELS))
+        raise ValueError(f"`kernel`={name!r} is not known; choose one of {known}.") from None
