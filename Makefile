@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench bench-quick clean
+.PHONY: help demo test lint format clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -32,7 +32,7 @@ lint: $(VENV)/.test ## ruff and mypy
 	$(BIN)/mypy
 
 test: lint ## lint, type-check and test
-	$(BIN)/pytest -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 format: $(VENV)/.test ## rewrite the code as ruff likes it
 	$(BIN)/ruff format .

@@ -52,7 +52,8 @@ def central_differences(
 
 
 def softmax_chain(values: NDArray, J: NDArray) -> NDArray:
-    """Jacobian of softmax(f) from f (m, c) and its Jacobian J (m, c, d): p_c (J_c - sum_k p_k J_k)."""
+    """Jacobian of softmax(f) from f (m, c) and its Jacobian J (m, c, d): p_c (J_c - sum_k p_k
+    J_k)."""
     p = softmax(values)
     mean = np.einsum("mc,mcd->md", p, J)
     return p[:, :, None] * (J - mean[:, None, :])
@@ -83,13 +84,14 @@ def mass_threshold(n_samples: int, n_features: int, delta: float) -> float:
     >>> round(mass_threshold(1000, 2, 0.05), 1)
     34.8
     """
-    return 2 * n_features * np.log(2 * n_samples) + np.log(4 / delta)
+    return float(2 * n_features * np.log(2 * n_samples) + np.log(4 / delta))
 
 
 def ball_masses(
     X: NDArray, Q: NDArray, step: NDArray, radius: float, exclude: NDArray | None = None
 ) -> NDArray:
-    """Rows of X in the emptier of the two balls B(x +- t_j e_j, radius), shape (n_queries, n_features)."""
+    """Rows of X in the emptier of the two balls B(x +- t_j e_j, radius), shape (n_queries,
+    n_features)."""
     from ejop.functions._kernel import KernelSmoother
 
     ball = KernelSmoother("boxcar", bandwidth=radius).fit(X, np.ones((len(X), 1)))
@@ -105,7 +107,8 @@ def jacobian(
     apply_softmax: bool = False,
     min_mass: float | None = None,
 ) -> tuple[NDArray, int]:
-    """Jacobians of a fitted function at the rows of Q, and how many entries the mass condition zeroed.
+    """Jacobians of a fitted function at the rows of Q, and how many entries the mass condition
+    zeroed.
 
     Parameters
     ----------

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from ejop.backends.plan import Plan
+from ejop.backends.threads import stream
 from ejop.differences import jacobian
 from ejop.functions._base import Function
 from ejop.outerproduct import OuterProduct
@@ -71,23 +71,16 @@ def expected_outer_product(
         )
         return empty().add(J, None if weights is None else weights[rows]), n_zeroed
 
-    function.prepare(step, leave_out=exclude is not None)
+    function.prepare(step, 0 if exclude is None else len(exclude))
     blocks = plan.blocks()
     total, zeroed = empty(), 0
-    # Threads work on blocks, so each BLAS call keeps to one; a single block uses the BLAS's own.
-    with threadpool_limits(limits=1 if plan.threads > 1 else None, user_api="blas"):
-        parts = Parallel(n_jobs=plan.threads, backend="threading", return_as="generator")(
-            delayed(one)(rows) for rows in blocks
-        )
-        try:
-            for part, n_zeroed in progress(parts, len(blocks)) if progress else parts:
-                total.merge(part)
-                zeroed += n_zeroed
-        finally:
-            parts.close()  # on Ctrl-C: wait for the blocks in flight only
+    with closing(stream(one, blocks, plan.threads)) as parts:
+        for part, n_zeroed in progress(parts, len(blocks)) if progress else parts:
+            total.merge(part)
+            zeroed += n_zeroed
     if not np.isfinite(total._sum).all():
         raise FloatingPointError(
-            "the differences overflowed: the values of `X` are too large for "
-            f"{plan.dtype}; scale the columns, for instance with StandardScaler."
+            f"the derivatives of {function!r} are not finite; check what it predicts near the "
+            "training rows, and scale the columns of `X` if their values are very large."
         )
     return total, zeroed

@@ -1,8 +1,9 @@
 """Kernels K(|x - z| / h) of the function estimates, as data.
 
-Each kernel is called with the *squared* ratio ``u2 = |x - z|^2 / h^2``, says how far it reaches (``support``, in units
-of the bandwidth) and whether a shift of ``x`` along one axis factorises (``factorises``), which is what the
-matrix-product form of the Gaussian smoother rests on.
+Each kernel is called with the *squared* ratio ``u2 = |x - z|^2 / h^2``, says how far it reaches
+(``support``, in units of the bandwidth) and whether a shift of ``x`` along one axis factorises
+(``factorises``), which is
+what the matrix-product form of the Gaussian smoother rests on.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class Compact:
-    """K(u) = (1 - u^inner)^outer for u <= 1 and 0 beyond; outer = 0 is the indicator of the closed ball."""
+    """K(u) = (1 - u^inner)^outer for u <= 1 and 0 beyond; outer = 0 is the indicator of the closed
+    ball."""
 
     inner: int
     outer: int

@@ -11,7 +11,8 @@ from ejop.subspace import spectral_gap
 
 
 def eigh_descending(M: NDArray) -> tuple[NDArray, NDArray]:
-    """Eigenvalues of a PSD matrix, largest first and none negative, with unit eigenvectors as columns.
+    """Eigenvalues of a PSD matrix, largest first and none negative, with unit eigenvectors as
+    columns.
 
     The entry of largest magnitude of each eigenvector is positive, so that signs do not depend on
     the machine.
@@ -31,7 +32,8 @@ def eigh_descending(M: NDArray) -> tuple[NDArray, NDArray]:
 
 
 def rank(eigenvalues: NDArray, n_components: int | float | str | None) -> int:
-    """Number of directions kept: all, a count, an energy share in (0, 1), or before the largest gap.
+    """Number of directions kept: all, a count, an energy share in (0, 1), or before the largest
+    gap.
 
     Examples
     --------

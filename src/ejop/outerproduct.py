@@ -25,8 +25,8 @@ def outer_product(J: ArrayLike) -> NDArray:
 class OuterProduct:
     """Weighted running mean of Jacobian outer products with its standard error.
 
-    Holds sums only, so ``merge`` is associative and commutative: threads, streams, cluster tasks and ``partial_fit``
-    all add to the same thing.
+    Holds sums only, so ``merge`` is associative and commutative: threads, streams, cluster tasks
+    and ``partial_fit`` all add to the same thing.
 
     Parameters
     ----------
@@ -35,9 +35,10 @@ class OuterProduct:
     diagonal : bool, default=False
         Keep the diagonal of the mean alone (gradient weights).
     batch : int, default=1
-        The standard error is taken between groups of this many consecutive rows of an ``add``. One row a group is
-        the classical standard error of a mean; larger groups estimate the same quantity and spare forming one d x d
-        matrix a row.
+        The standard error is taken between groups of this many consecutive rows of an ``add``. One
+        row a group is the classical standard error of a mean; larger groups estimate the same
+        quantity and spare
+        forming one d x d matrix a row.
 
     Examples
     --------
@@ -145,7 +146,8 @@ class OuterProduct:
     def stderr(self) -> NDArray:
         """Standard error of each entry of ``mean()``, shape (n_features, n_features).
 
-        For group sums S_b of weights W_b: sum_b (S_b - W_b mean)^2 / W^2 * B / (B - 1). NaN with fewer than two groups.
+        For group sums S_b of weights W_b: sum_b (S_b - W_b mean)^2 / W^2 * B / (B - 1). NaN with
+        fewer than two groups.
         """
         self._require_rows()
         if self.n_groups < 2:
@@ -170,7 +172,8 @@ class OuterProduct:
         return self._outputs / self.weight
 
     def shares(self) -> NDArray:
-        """Share of each output in the trace of the mean, shape (n_outputs,); zeros when the mean is zero."""
+        """Share of each output in the trace of the mean, shape (n_outputs,); zeros when the mean is
+        zero."""
         by_output = self.output_importances().sum(1)
         total = by_output.sum()
         return by_output / total if total > 0 else by_output

@@ -1,4 +1,5 @@
-"""Progress of long work: scikit-learn's callbacks where they exist, a line on stderr for ``verbose``."""
+"""Progress of long work: scikit-learn's callbacks where they exist, a line on stderr for
+``verbose``."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ except ImportError:  # scikit-learn before 1.9
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stand-in without callbacks."""
 
-    def with_callbacks(method):  # type: ignore[no-redef]
+    def with_callbacks(method):
         """Leave the method as it is."""
         return method
 

@@ -1,7 +1,9 @@
 """Compiled inner loops on plain arrays, the only place that imports numba.
 
-Each function handles one block of query rows in one thread and releases the interpreter lock; the engine runs several
-blocks at a time. Compiled code is cached on disk. Arrays of sums have the layout (n_outputs, n_queries, n_features).
+Each function handles one block of query rows in one thread and releases the interpreter lock; the
+engine runs several blocks at a time. Compiled code is cached on disk. Arrays of sums have the
+layout (n_outputs,
+n_queries, n_features).
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ import math
 import numpy as np
 from numba import njit
 
-# Sums may be reordered and contracted, which is what lets the loops vectorise; NaN and infinities keep their meaning.
+# Sums may be reordered and contracted, which is what lets the loops vectorise; NaN and infinities
+# keep their meaning.
 _REORDER = {"reassoc", "contract"}
 
 
@@ -46,9 +49,10 @@ def _squared_distance(a, b):
 def compact_sums(Q, X, near, labels, Y, weights, step, inv_h2, inner, outer, plus, minus, mass):
     """Un-normalised compact-kernel sums at x + t e_j and x - t e_j for a block of queries.
 
-    ``near`` (m, n) marks the rows that may lie within reach of a shifted query. With ``labels`` non-empty the
-    targets are one-hot and a row adds to its own class only; otherwise ``Y`` (n, c) holds the targets. ``mass``
-    (2, m, d) receives the sums of kernel weights at both shifts.
+    ``near`` (m, n) marks the rows that may lie within reach of a shifted query. With ``labels``
+    non-empty the targets are one-hot and a row adds to its own class only; otherwise ``Y`` (n, c)
+    holds the
+    targets. ``mass`` (2, m, d) receives the sums of kernel weights at both shifts.
     """
     m, d = Q.shape
     n = X.shape[0]
@@ -108,7 +112,8 @@ def _kth_smallest(values, k):
 
 @njit(cache=True, nogil=True)
 def _add_neighbors(squared, rows, k, labels, Y, weights, out, scratch):
-    """Add targets of the k candidates nearest in ``squared`` (ties to the earlier row); returns the weight."""
+    """Add targets of the k candidates nearest in ``squared`` (ties to the earlier row); returns the
+    weight."""
     size = squared.shape[0]
     scratch[:size] = squared
     radius = _kth_smallest(scratch[:size], k - 1)
@@ -136,7 +141,8 @@ def _add_neighbors(squared, rows, k, labels, Y, weights, out, scratch):
 
 @njit(cache=True, nogil=True)
 def neighbor_sums(Q, X, near, k, labels, Y, weights, step, plus, minus, mass):
-    """Sums over the k nearest rows at x + t e_j and x - t e_j, re-ranking the candidates ``near`` (m, n).
+    """Sums over the k nearest rows at x + t e_j and x - t e_j, re-ranking the candidates ``near``
+    (m, n).
 
     The candidates must hold the k nearest rows of every shifted query.
     """
@@ -183,15 +189,16 @@ def normalise(plus, minus, mass, prior):
                     out[k, q, j] = out[k, q, j] / total if total > 0.0 else prior[q, k]
 
 
-# exp(1/2) r^i / i! with r = x - 1/2: on [0, 1] good to one unit in the last place of float64 (14 terms) and of
-# float32 (8 terms). Probabilities are all the softmax of a smoother ever sees.
+# exp(1/2) r^i / i! with r = x - 1/2: on [0, 1] good to one unit in the last place of float64 (14
+# terms) and of float32 (8 terms). Probabilities are all the softmax of a smoother ever sees.
 _EXP64 = np.array([math.exp(0.5) / math.factorial(i) for i in range(14)])
 _EXP32 = _EXP64[:8].astype(np.float32)
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
 def softmax_quotient(plus, minus, scale, coefficients):
-    """(softmax(plus) - softmax(minus)) * scale over the first axis, into ``plus``, for values within [0, 1]."""
+    """(softmax(plus) - softmax(minus)) * scale over the first axis, into ``plus``, for values
+    within [0, 1]."""
     c, m, d = plus.shape
     top = coefficients.shape[0] - 1
     half = coefficients.dtype.type(0.5)
@@ -223,7 +230,8 @@ def softmax_quotient(plus, minus, scale, coefficients):
 
 
 def softmax_differences(plus, minus, step):
-    """Central difference quotient of the softmax of probabilities; overwrites ``plus`` and ``minus``."""
+    """Central difference quotient of the softmax of probabilities; overwrites ``plus`` and
+    ``minus``."""
     coefficients = _EXP32 if plus.dtype == np.float32 else _EXP64
     scale = (0.5 / step).astype(plus.dtype)
     return softmax_quotient(plus, minus, scale, coefficients)

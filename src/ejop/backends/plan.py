@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn import get_config
-from threadpoolctl import ThreadpoolController
+
+from ejop.backends.threads import n_threads
 
 if TYPE_CHECKING:
     from ejop.functions._base import Function
@@ -39,6 +39,8 @@ class Plan:
     memory : int
         Bytes the temporaries take at their peak, beside the data.
     notes : list of str
+    mass_zeroed : float or None
+        Share of derivatives that the mass condition zeroed.
     """
 
     method: str
@@ -52,6 +54,7 @@ class Plan:
     threads: int
     memory: int
     notes: list[str] = field(default_factory=list)
+    mass_zeroed: float | None = None
 
     def blocks(self) -> list[slice]:
         """Slices of the query rows, in order."""
@@ -97,8 +100,8 @@ def make_plan(
     n, d = function.X_.shape
     c = function.n_outputs_
     cost = function.cost(step)
-    explicit = memory_limit is not None
-    budget = int(memory_limit if explicit else get_config()["working_memory"] * 2**20)  # type: ignore[operator]
+    working_memory = int(get_config()["working_memory"] * 2**20)
+    budget = working_memory if memory_limit is None else memory_limit
     threads = n_threads(n_jobs)
     matrices = 4 * d * d * 8  # the accumulator: sums, squares, weighted sums, one to merge
     fixed = cost.fixed_bytes + matrices
@@ -107,7 +110,7 @@ def make_plan(
         threads -= 1
         room = budget - fixed - (threads - 1) * matrices
     if room < cost.bytes_per_query:
-        if explicit:
+        if memory_limit is not None:
             raise MemoryError(
                 f"`memory_limit`={format_bytes(budget)} is too little: {cost.method} on {n} rows "
                 f"of {d} features needs at least {format_bytes(fixed + cost.bytes_per_query)}; "
@@ -115,8 +118,9 @@ def make_plan(
             )
         room = cost.bytes_per_query  # the default is a wish, not a wall
     batch = int(np.clip(d // 8, 1, max(1, min(64, n_queries // MIN_GROUPS))))
-    even = -(-n_queries // threads)  # every thread gets work
-    block = int(np.clip(room // threads // cost.bytes_per_query, 1, min(MAX_BLOCK, even)))
+    block = int(np.clip(room // threads // cost.bytes_per_query, 1, MAX_BLOCK))
+    rounds = -(-n_queries // (block * threads))  # even blocks: every thread gets the same work
+    block = max(1, -(-n_queries // (rounds * threads)))
     # Whole groups to a block: the standard error does not depend on the block size.
     block = max(batch, block // batch * batch)
     threads = min(threads, -(-n_queries // block))
@@ -124,14 +128,6 @@ def make_plan(
     notes = [f"{cost.method}: {cost.why}"] if cost.why else []
     dtype = str(function.X_.dtype)
     return Plan(cost.method, n, n_queries, d, c, dtype, block, batch, threads, memory, notes)
-
-
-def n_threads(n_jobs: int | None) -> int:
-    """Threads for ``n_jobs``: None means as many as the BLAS may use in this process."""
-    if n_jobs is not None:
-        return int(effective_n_jobs(n_jobs))
-    pools = ThreadpoolController().select(user_api="blas").info()
-    return max((pool["num_threads"] for pool in pools), default=1)
 
 
 def format_bytes(n: float) -> str:

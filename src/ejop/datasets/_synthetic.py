@@ -52,7 +52,8 @@ class MultiIndex:
         return p[:, :, None] * (G - mean[:, None, :]) @ self.V.T
 
     def metric(self, n_samples: int = 200_000, random_state: Any = 0) -> NDArray:
-        """True M = E[J^T J], by Monte Carlo over the index alone, shape (n_features, n_features)."""
+        """True M = E[J^T J], by Monte Carlo over the index alone, shape (n_features,
+        n_features)."""
         z = check_random_state(random_state).normal(size=(n_samples, self.V.shape[1]))
         flat = MultiIndex(np.eye(z.shape[1]), self.directions, self.phases, self.sharpness)
         J = flat.jacobian(z).reshape(-1, z.shape[1])

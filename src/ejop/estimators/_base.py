@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from numbers import Integral, Real
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ejop.backends.plan import make_plan
@@ -29,7 +30,7 @@ _POSITIVE = Interval(Real, 0, None, closed="neither")
 class OuterProductEstimator(
     CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
-    """Base of the estimators: subclasses turn y into targets (n, c) and say whether softmax applies."""
+    """Base of the estimators: subclasses turn y into targets and say whether softmax applies."""
 
     _parameter_constraints: dict = {
         "function": [
@@ -63,13 +64,9 @@ class OuterProductEstimator(
 
     # for subclasses -------------------------------------------------------------------------
 
-    def _targets(self, y: NDArray, *, first: bool) -> NDArray:
-        """Targets (n, c) from validated y; sets ``classes_`` where that means something."""
-        raise NotImplementedError
-
-    def _check_y(self, y: Any) -> NDArray:
-        """y as the array that ``_targets`` takes."""
-        raise NotImplementedError
+    @abstractmethod
+    def _targets(self, y: NDArray, classes: ArrayLike | None, *, first: bool) -> NDArray:
+        """Targets (n, c) from y; on the first call settles what later calls must agree with."""
 
     def _softmax(self) -> bool:
         """Whether to differentiate the softmax of f."""
@@ -93,15 +90,15 @@ class OuterProductEstimator(
         self : object
         """
         self._validate_params()
-        X, Y, weights = self._validate(X, y, sample_weight, first=True)
-        _require_rows(X, Y)
-        function = self._make_function().fit(X, Y, weights)
+        self._forget()
+        rows, Y, weights = self._validate(X, y, sample_weight, first=True)
+        _require_two(rows)
+        function = self._make_function().fit(rows, Y, weights)
         step = self._choose_step(function)
-        if self.n_queries is None or self.n_queries >= len(X):
-            queries = np.arange(len(X))
-        else:
+        queries = np.arange(len(rows))
+        if self.n_queries is not None and self.n_queries < len(rows):
             rng = check_random_state(self.random_state)
-            queries = np.sort(rng.choice(len(X), self.n_queries, replace=False))
+            queries = np.sort(rng.choice(len(rows), self.n_queries, replace=False))
         total, plan = self._sum(function, step, queries, weights)
         self._store(function, step, total, plan)
         return self
@@ -132,33 +129,26 @@ class OuterProductEstimator(
         self : object
         """
         self._validate_params()
-        first = not hasattr(self, "function_")
-        if classes is not None:
-            self._set_classes(classes, first=first)
-        elif first:
-            self._forget_classes()
-        X, Y, weights = self._validate(X, y, sample_weight, first=first)
+        first = not self.__sklearn_is_fitted__()
+        rows, Y, weights = self._validate(X, y, sample_weight, first=first, classes=classes)
+        queries = np.arange(len(rows))
         if first:
-            _require_rows(X, Y, one_class=classes is not None)
-            function = self._make_function().fit(X, Y, weights)
-            step, before = self._choose_step(function), None
-            queries = np.arange(len(X))
+            _require_two(rows)
+            function = self._make_function().fit(rows, Y, weights)
+            step = self._choose_step(function)
         else:
-            old, step, before = self.function_, self._step, self._outer_product
-            queries = np.arange(len(X)) + len(old.X_)
-            weights = _joined_weights(old, weights, len(X))
+            old, step = self.function_, self._step
+            queries += len(old.X_)
+            weights = _joined_weights(old, weights, len(rows))
             function = clone(old).set_params(**_settled(old))
-            function.fit(
-                np.vstack([old.X_, X.astype(old.X_.dtype, copy=False)]),
-                np.vstack([old.Y_, Y]),
-                weights,
-            )
+            references = np.vstack([old.X_, rows.astype(old.X_.dtype, copy=False)])
+            function.fit(references, np.vstack([old.Y_, Y]), weights)
         total, plan = self._sum(function, step, queries, weights)
-        self._store(function, step, total if before is None else total.merge(before), plan)
+        self._store(function, step, total if first else total.merge(self._outer_product), plan)
         return self
 
     def _validate(
-        self, X: Any, y: Any, sample_weight: Any, *, first: bool
+        self, X: Any, y: Any, sample_weight: Any, *, first: bool, classes: Any = None
     ) -> tuple[NDArray, NDArray, NDArray | None]:
         if sparse.issparse(X):
             raise TypeError(
@@ -177,16 +167,15 @@ class OuterProductEstimator(
             dtype=[np.float64, np.float32],
             multi_output=True,
             y_numeric=False,
-            ensure_min_samples=1,
         )
-        Y = self._targets(self._check_y(y), first=first).astype(X.dtype, copy=False)
+        Y = self._targets(y, classes, first=first).astype(X.dtype, copy=False)
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
-            if not weights.any():
-                raise ValueError("`sample_weight` is zero for every row; one must be positive.")
+            kept = weights > 0  # a row of weight zero is no row
+            X, Y, weights = X[kept], Y[kept], weights[kept]
         return X, Y, weights
 
     def _make_function(self) -> Function:
@@ -196,7 +185,7 @@ class OuterProductEstimator(
                 "kernel": lambda: KernelSmoother(self.kernel, **common),
                 "ball": lambda: KernelSmoother("boxcar", **common),
                 "knn": lambda: NeighborsSmoother(self.n_neighbors),
-                "ridge": lambda: RidgeFunction(penalty=self.penalty, **common),
+                "ridge": lambda: RidgeFunction(self.kernel, penalty=self.penalty, **common),
             }
             return registry[self.function]()
         if hasattr(self.function, "differences"):
@@ -242,7 +231,9 @@ class OuterProductEstimator(
         for name in ("bandwidth", "penalty"):
             value = getattr(function, f"{name}_", None)
             if value is not None:
-                how = "leave-one-out" if getattr(function, name) == "auto" else "given"
+                mine = getattr(self, name) if isinstance(self.function, str) else None
+                chosen = "auto" in (getattr(function, name), mine)
+                how = "by leave-one-out" if chosen else "given"
                 plan.notes.append(f"{name}: {value:.6g} ({how})")
         if min_mass is not None:
             share = zeroed / (len(queries) * function.n_features_in_)
@@ -250,7 +241,7 @@ class OuterProductEstimator(
                 f"min_mass: at least {min_mass:.4g} rows in both balls; {share:.1%} of the "
                 "derivatives had fewer and were set to zero"
             )
-            self.mass_zeroed_ = share
+            plan.mass_zeroed = share
         return total, plan
 
     def _min_mass(self, function: Function) -> float | None:
@@ -271,21 +262,24 @@ class OuterProductEstimator(
         """All fitted state at once, so that an interrupted fit leaves none."""
         metric = total.mean()
         values, vectors = eigh_descending(metric)
+        flat = values[0] <= self._rounding(function, step)
         rows = components(
-            values,
+            np.zeros_like(values) if flat else values,
             vectors,
             power=self.power,
             shrinkage=self.shrinkage,
             n_components=self.n_components,
         )
-        if values[0] <= 0:
+        if flat:
             warnings.warn(
                 "every difference is zero, so no direction is preferred and the metric is "
-                "Euclidean; raise `bandwidth` or `step`, or try function='ridge'.",
+                "Euclidean; raise `bandwidth` or `step`, lower `min_mass` if it is set, or try "
+                "function='ridge'.",
                 UserWarning,
                 stacklevel=3,
             )
         self.function_, self.plan_, self._outer_product, self._step = function, plan, total, step
+        self.mass_zeroed_ = plan.mass_zeroed
         self.metric_, self.metric_stderr_ = metric, total.stderr()
         self.eigenvalues_, self.eigenvectors_ = values, vectors
         self.components_ = rows
@@ -298,6 +292,12 @@ class OuterProductEstimator(
         self.penalty_ = getattr(function, "penalty_", None)
         self.step_ = None if step is None else (step[0] if np.ptp(step) == 0 else step)
         self.n_queries_ = total.count
+
+    def _rounding(self, function: Function, step: NDArray | None) -> float:
+        """Largest eigenvalue that rounding alone can give: (64 eps range(Y) / 2t)^2 d."""
+        t = getattr(function, "bandwidth_", 1.0) if step is None else step.min()
+        noise = 64 * np.finfo(function.X_.dtype).eps * float(np.ptp(function.Y_)) / (2 * t)
+        return noise**2 * function.n_features_in_
 
     # using ----------------------------------------------------------------------------------
 
@@ -313,8 +313,8 @@ class OuterProductEstimator(
         X_new : ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        return X @ self.components_.T.astype(X.dtype, copy=False)
+        rows: NDArray = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return rows @ self.components_.T.astype(rows.dtype, copy=False)
 
     def jacobian(self, X: ArrayLike) -> NDArray:
         """Sensitivity of each output to each feature at the rows of X.
@@ -330,11 +330,11 @@ class OuterProductEstimator(
         J : ndarray of shape (n_samples, n_features, n_outputs)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        plan = make_plan(self.function_, len(X), self._step, memory_limit=self.memory_limit)
+        rows: NDArray = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        plan = make_plan(self.function_, len(rows), self._step, memory_limit=self.memory_limit)
         blocks = [
-            jacobian(self.function_, X[rows], self._step, apply_softmax=self._softmax())[0]
-            for rows in plan.blocks()
+            jacobian(self.function_, rows[block], self._step, apply_softmax=self._softmax())[0]
+            for block in plan.blocks()
         ]
         return np.concatenate(blocks).transpose(0, 2, 1)
 
@@ -364,11 +364,12 @@ class OuterProductEstimator(
 
     # scikit-learn ---------------------------------------------------------------------------
 
-    def _set_classes(self, classes: ArrayLike, *, first: bool) -> None:
-        """Meaningful for class targets only."""
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "components_")
 
-    def _forget_classes(self) -> None:
-        """Meaningful for class targets only."""
+    def _forget(self) -> None:
+        """Drop an earlier fit, so that one that is interrupted leaves the estimator unfitted."""
+        self.__dict__.pop("components_", None)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -387,7 +388,7 @@ class LearnedMetric:
         return float(np.linalg.norm(self.components @ (np.asarray(a) - np.asarray(b))))
 
 
-def _require_rows(X: NDArray, Y: NDArray, *, one_class: bool = False) -> None:
+def _require_two(X: NDArray) -> None:
     if len(X) < 2:
         raise ValueError(
             f"Found array with {len(X)} sample(s) (shape={X.shape}) while a minimum of 2 is "

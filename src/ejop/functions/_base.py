@@ -38,8 +38,10 @@ class Cost:
 class Function(BaseEstimator):
     """Base of the estimates of f.
 
-    A subclass writes ``_fit``, ``predict`` and ``shifted``, and ``gradient`` if it can be differentiated in closed form.
-    Fitted functions hold ``X_`` (n, d), ``Y_`` (n, c) and ``sample_weight_`` (n,) or None, in the order given.
+    A subclass writes ``_fit``, ``predict`` and ``shifted``, and ``gradient`` if it can be
+    differentiated in closed form. Fitted functions hold ``X_`` (n, d), ``Y_`` (n, c) and
+    ``sample_weight_`` (n,) or None, in the
+    order given.
     """
 
     #: whether ``gradient`` exists
@@ -59,6 +61,12 @@ class Function(BaseEstimator):
             )
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)
+        largest = float(np.abs(X).max(initial=0))
+        if largest**2 * X.shape[1] > float(np.finfo(X.dtype).max) / 4:
+            raise ValueError(
+                f"`X` has values up to {largest:.3g}, too large for squared distances in "
+                f"{X.dtype}; scale the columns, for instance with StandardScaler."
+            )
         self.X_, self.Y_, self.sample_weight_ = X, Y.astype(X.dtype, copy=False), sample_weight
         self.n_features_in_ = X.shape[1]
         self.n_outputs_ = Y.shape[1]
@@ -78,7 +86,8 @@ class Function(BaseEstimator):
     def shifted(
         self, Q: NDArray, step: NDArray, exclude: NDArray | None = None
     ) -> tuple[NDArray, NDArray]:
-        """Values of f at x + t_j e_j and at x - t_j e_j, each (n_queries, n_outputs, n_features)."""
+        """Values of f at x + t_j e_j and at x - t_j e_j, each (n_queries, n_outputs,
+        n_features)."""
 
     def differences(
         self,
@@ -88,12 +97,14 @@ class Function(BaseEstimator):
         *,
         softmax: bool = False,
     ) -> NDArray:
-        """Central differences of f (or of its softmax), shape (n_queries, n_outputs, n_features)."""
+        """Central differences of f (or of its softmax), shape (n_queries, n_outputs,
+        n_features)."""
         plus, minus = self.shifted(Q, step, exclude)
         return central_differences(plus, minus, np.asarray(step), apply_softmax=softmax)
 
     def gradient(self, Q: NDArray, exclude: NDArray | None = None) -> tuple[NDArray, NDArray]:
-        """Values (n_queries, n_outputs) and analytic Jacobian (n_queries, n_outputs, n_features)."""
+        """Values (n_queries, n_outputs) and analytic Jacobian (n_queries, n_outputs,
+        n_features)."""
         raise ValueError(
             f"`differences`='analytic' needs a function with a closed-form derivative and "
             f"{self!r} has none; use differences='central', or the Gaussian kernel."
@@ -106,8 +117,9 @@ class Function(BaseEstimator):
         values, J = self.gradient(Q, exclude)
         return softmax_chain(values, J) if softmax else J
 
-    def prepare(self, step: NDArray | None, *, leave_out: bool = True) -> None:
-        """Compute once what every block of queries will need. Called before blocks run in threads."""
+    def prepare(self, step: NDArray | None, n_excluded: int = 0) -> None:
+        """Compute once what every block of queries will need. Called before blocks run in
+        threads."""
 
     @abstractmethod
     def cost(self, step: NDArray | None) -> Cost:
@@ -148,7 +160,7 @@ def one_hot_labels(Y: NDArray) -> NDArray | None:
 
 def check_bandwidth(bandwidth: object) -> float:
     """A positive, finite bandwidth as float."""
-    if not isinstance(bandwidth, Real) or not np.isfinite(bandwidth) or bandwidth <= 0:
+    if not isinstance(bandwidth, Real) or not 0 < float(bandwidth) < np.inf:
         raise ValueError(
             f"`bandwidth` must be a positive, finite number or 'auto', got {bandwidth!r}; "
             "bandwidth='auto' chooses one by leave-one-out."

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ejop.differences import central_differences
 from ejop.functions._base import Cost, Function, check_bandwidth, one_hot_labels
-from ejop.kernels import get_kernel
+from ejop.kernels import Compact, get_kernel
 
 #: largest |t x / h^2| whose exponential keeps full precision in sums
 EXPONENT_LIMIT = {np.dtype(np.float32): 40.0, np.dtype(np.float64): 300.0}
@@ -18,15 +18,17 @@ EXPONENT_LIMIT = {np.dtype(np.float32): 40.0, np.dtype(np.float64): 300.0}
 class KernelSmoother(Function):
     """Nadaraya-Watson estimate of class probabilities or real targets.
 
-    Where no training row lies within reach of a compact kernel, every row weighs 1/n, as in the paper.
+    Where no training row lies within reach of a compact kernel, every row weighs 1/n, as in the
+    paper.
 
     Parameters
     ----------
     kernel : {"gaussian", "boxcar", "epanechnikov", "triangular", "biweight", "tricube"}
         Shape of the weights; "boxcar" is the mean over the ball of radius ``bandwidth``.
     bandwidth : float or "auto", default="auto"
-        Scale h. "auto" takes the widest bandwidth whose leave-one-out loss is within one standard error of the
-        best over a grid tied to nearest-neighbour distances, see :func:`ejop.selection.choose_bandwidth`.
+        Scale h. "auto" takes 1.3 times the widest whose leave-one-out loss is within one standard
+        error of the best over a grid tied to nearest-neighbour distances, see
+        :func:`ejop.selection.choose_bandwidth`.
     random_state : int, RandomState instance or None, default=None
         Draws the rows that choose the bandwidth when there are many.
 
@@ -101,7 +103,8 @@ class KernelSmoother(Function):
     # values --------------------------------------------------------------------------------
 
     def predict(self, X: NDArray, exclude: NDArray | None = None) -> NDArray:
-        """Values of f, shape (n_queries, n_outputs); ``exclude`` leaves a training row out of each."""
+        """Values of f, shape (n_queries, n_outputs); ``exclude`` leaves a training row out of
+        each."""
         Q = self._queries(X)
         if self._kernel.factorises:
             K = self._gaussian_weights(Q, exclude)
@@ -127,7 +130,8 @@ class KernelSmoother(Function):
         *,
         softmax: bool = False,
     ) -> NDArray:
-        """Central differences of f (or of its softmax), shape (n_queries, n_outputs, n_features)."""
+        """Central differences of f (or of its softmax), shape (n_queries, n_outputs,
+        n_features)."""
         step = np.asarray(step, dtype=np.float64)
         plus, minus = self._shifted(Q, step, exclude)
         if softmax and self._slices is not None:
@@ -149,20 +153,24 @@ class KernelSmoother(Function):
         with np.errstate(invalid="ignore"):
             K /= K.sum(1, keepdims=True)
         np.nan_to_num(K, copy=False)
-        values = np.where(K.any(1)[:, None], K @ self._Y, self._prior_without(len(Q), exclude))
+        values = np.where(
+            K.any(1, keepdims=True), K @ self._Y, self._prior_without(len(Q), exclude)
+        )
         sums = self._class_sums(K, self._sorted)
         total = K @ self._sorted
         J = (sums - values.T[:, :, None] * total) / np.asarray(self.bandwidth_**2, dtype=K.dtype)
         return values, J.transpose(1, 0, 2)
 
     def masses(self, Q: NDArray, step: NDArray, exclude: NDArray | None = None) -> NDArray:
-        """Sums of kernel weights at both shifts, shape (2, n_queries, n_features), compact kernels only."""
+        """Sums of kernel weights at both shifts, shape (2, n_queries, n_features), compact kernels
+        only."""
         return self._compact_sums(self._queries(Q), np.asarray(step, dtype=np.float64), exclude)[2]
 
     # the plan -------------------------------------------------------------------------------
 
-    def prepare(self, step: NDArray | None, *, leave_out: bool = True) -> None:
-        """Exponentials [E | 1/E], E = exp(t X / h^2), that all blocks of the factorised form share."""
+    def prepare(self, step: NDArray | None, n_excluded: int = 0) -> None:
+        """Exponentials [E | 1/E], E = exp(t X / h^2), that all blocks of the factorised form
+        share."""
         if step is not None and self._kernel.factorises and self._exponent(step) <= self._limit:
             self._exponentials = (np.array(step), self._exponential_table(step))
 
@@ -208,7 +216,8 @@ class KernelSmoother(Function):
         return np.hstack([E, 1 / E])
 
     def _log_kernel(self, Q: NDArray, exclude: NDArray | None) -> NDArray:
-        """log K(x, x_i) up to a constant of each query: (x . x_i - |x_i|^2 / 2) / h^2, plus log weights."""
+        """log K(x, x_i) up to a constant of each query: (x . x_i - |x_i|^2 / 2) / h^2, plus log
+        weights."""
         h2 = np.asarray(self.bandwidth_**2, dtype=Q.dtype)
         L = (Q / h2) @ self._sorted.T
         offset = np.einsum("nd,nd->n", self._sorted, self._sorted) / (-2 * h2)
@@ -241,7 +250,8 @@ class KernelSmoother(Function):
     def _gaussian_product(
         self, Q: NDArray, step: NDArray, exclude: NDArray | None
     ) -> tuple[NDArray, NDArray]:
-        """All shifted values from [E | 1/E]: K(x +- t e_j, x_i) = K(x, x_i) E^{+-1} times a factor that cancels."""
+        """All shifted values from [E | 1/E]: K(x +- t e_j, x_i) = K(x, x_i) E^{+-1} times a factor
+        that cancels."""
         cached = self._exponentials
         if cached is None or not np.array_equal(cached[0], step):
             cached = (step, self._exponential_table(step))
@@ -291,6 +301,7 @@ class KernelSmoother(Function):
     ) -> tuple[NDArray, NDArray, NDArray]:
         from ejop.backends.compiled import compact_sums
 
+        assert isinstance(self._kernel, Compact)
         m, d = Q.shape
         reach = (self.bandwidth_ + step.max()) ** 2
         D = self._squared_distances(Q, exclude)

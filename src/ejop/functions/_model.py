@@ -10,7 +10,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import has_fit_parameter
 
-from ejop.functions._base import Cost, Function
+from ejop.functions._base import Cost, Function, one_hot_labels
 
 
 class ModelFunction(Function):
@@ -47,6 +47,10 @@ class ModelFunction(Function):
                 f"`estimator` must be an instance of a scikit-learn model, got {self.estimator!r}."
             )
         self._classifier = is_classifier(self.estimator)
+        if self._classifier and one_hot_labels(self.Y_) is None:
+            raise TypeError(
+                f"{self.estimator!r} is a classifier and the targets are real; pass a regressor."
+            )
         if self._classifier and not hasattr(self.estimator, "predict_proba"):
             raise TypeError(
                 f"{self.estimator!r} has no `predict_proba`; wrap it in "
@@ -73,6 +77,11 @@ class ModelFunction(Function):
 
     def predict(self, X: NDArray, exclude: NDArray | None = None) -> NDArray:
         """Values of f, shape (n_queries, n_outputs)."""
+        names = getattr(self.estimator_, "feature_names_in_", None)
+        if names is not None:  # a frozen model that was fitted on a data frame
+            import pandas as pd
+
+            X = pd.DataFrame(X, columns=names)
         if self._classifier:
             return np.asarray(self.estimator_.predict_proba(X))
         values = np.asarray(self.estimator_.predict(X))

@@ -44,13 +44,14 @@ class NeighborsSmoother(Function):
                 f"estimate) and `X` has {n}; lower `n_neighbors`."
             )
         labels = one_hot_labels(self.Y_)
-        self._labels = np.empty(0, dtype=np.int64) if labels is None else labels
-        self._center = self.X_.mean(0)
-        self._centered = self.X_ - self._center
-        self._w = self._weights()
+        self._labels: NDArray = np.empty(0, dtype=np.int64) if labels is None else labels
+        self._center: NDArray = self.X_.mean(0)
+        self._centered: NDArray = self.X_ - self._center
+        self._w: NDArray = self._weights()
 
     def predict(self, X: NDArray, exclude: NDArray | None = None) -> NDArray:
-        """Values of f, shape (n_queries, n_outputs); ``exclude`` leaves a training row out of each."""
+        """Values of f, shape (n_queries, n_outputs); ``exclude`` leaves a training row out of
+        each."""
         values, _ = self.shifted(X, np.zeros(self.n_features_in_), exclude)
         return values[:, :, 0]
 
@@ -85,7 +86,7 @@ class NeighborsSmoother(Function):
         slack = 4 * np.sqrt(np.finfo(np.float64).eps) * scale
         if D.dtype == np.float32:
             slack += 4 * np.finfo(np.float32).eps * scale
-        return D <= (radius + 2 * step + slack)[:, None]
+        return (radius + 2 * step + slack)[:, None] >= D
 
     def cost(self, step: NDArray | None) -> Cost:
         """Form that will run and its memory."""

@@ -16,13 +16,15 @@ from ejop.functions._kernel import EXPONENT_LIMIT
 
 
 class RidgeFunction(Function):
-    r"""Kernel ridge: the minimiser of sum_i w_i |Y_i - f(x_i)|^2 + penalty |f|^2 around the mean target.
+    r"""Kernel ridge: the minimiser of sum_i w_i |Y_i - f(x_i)|^2 + penalty |f|^2 around the mean
+    target.
 
     .. math:: f(x) = \bar Y + \sum_i a_i K(x, x_i), \qquad (K + \lambda I)\, a = Y - \bar Y
 
     Up to ``max_rows`` rows every row is a centre; beyond, ``n_centers`` rows drawn at random
-    without replacement are (Nystrom). A training row is left out of its own estimate in closed
-    form, with the mean target held fixed.
+    without replacement are (Nystrom), with 1e-10 times their number on the diagonal of their
+    kernel matrix so that it can be factorised. A training row is left out of its own estimate in
+    closed form, with the mean target held fixed.
 
     Parameters
     ----------
@@ -102,7 +104,7 @@ class RidgeFunction(Function):
                 continue
             if name == "bandwidth":
                 check_bandwidth(value)
-            elif not isinstance(value, Real) or not np.isfinite(value) or value <= 0:
+            elif not isinstance(value, Real) or not 0 < float(value) < np.inf:
                 raise ValueError(
                     f"`penalty` must be a positive, finite number or 'auto', got {value!r}."
                 )
@@ -119,7 +121,8 @@ class RidgeFunction(Function):
             self.bandwidth_, self.penalty_ = float(self.bandwidth), float(self.penalty)
 
     def _fit_all(self, X: NDArray) -> None:
-        """Solve (S K S + penalty I) b = S (Y - mean), a = S b, with S the square roots of the weights."""
+        """Solve (S K S + penalty I) b = S (Y - mean), a = S b, with S the square roots of the
+        weights."""
         S = np.sqrt(self._weights())
         K = S[:, None] * self._kernel(X.astype(np.float64), X.astype(np.float64)) * S
         K[np.diag_indices_from(K)] += self.penalty_
@@ -167,11 +170,8 @@ class RidgeFunction(Function):
         s : ndarray of shape (n_rows, n_outputs)
         """
         if self._features is None:
-            if self._influence is None:
-                S = self._root_weights
-                inverse = cho_solve(self._factor, np.eye(len(S)), check_finite=False)
-                self._influence = S[:, None] * inverse * S
-            b = self._influence[rows]
+            prepared = self._influence
+            b = self._influences(rows) if prepared is None else prepared[rows]
             own = b[np.arange(len(rows)), rows][:, None]
             alive = own > 0
             s = np.where(alive, self.coefficients_[rows] / np.where(alive, own, 1), 0)
@@ -184,10 +184,19 @@ class RidgeFunction(Function):
         b = solve_triangular(self._features, solved.T, check_finite=False).T
         return b, w * residual / np.maximum(1 - leverage, np.finfo(float).eps)
 
+    def _influences(self, rows: NDArray) -> NDArray:
+        """Rows of S (S K S + penalty I)^-1 S."""
+        S = self._root_weights
+        unit = np.zeros((len(S), len(rows)))
+        unit[rows, np.arange(len(rows))] = S[rows]
+        solved = cho_solve(self._factor, unit, overwrite_b=True, check_finite=False)
+        return (S[:, None] * solved).T
+
     # values --------------------------------------------------------------------------------
 
     def predict(self, X: NDArray, exclude: NDArray | None = None) -> NDArray:
-        """Values of f, shape (n_queries, n_outputs); ``exclude`` leaves a training row out of each."""
+        """Values of f, shape (n_queries, n_outputs); ``exclude`` leaves a training row out of
+        each."""
         Q = self._queries(X)
         K = self._kernel(Q, self._Z)
         values = self.prior_ + K @ self.coefficients_.astype(K.dtype)
@@ -281,10 +290,10 @@ class RidgeFunction(Function):
         E = np.exp(E.astype(self.X_.dtype, copy=False))
         return np.hstack([E, 1 / E])
 
-    def prepare(self, step: NDArray | None, *, leave_out: bool = True) -> None:
-        """Exponentials of the centres and the leave-one-out influences that all blocks share."""
-        if leave_out and self._features is None:
-            self.leave_one_out(np.arange(1))
+    def prepare(self, step: NDArray | None, n_excluded: int = 0) -> None:
+        """Exponentials of the centres and, where most rows are left out, all their influences."""
+        if self._features is None and 2 * n_excluded > len(self.X_):
+            self._influence = self._influences(np.arange(len(self.X_)))
         if step is not None and self._exponent(step) <= EXPONENT_LIMIT[self.X_.dtype]:
             self._exponentials = (np.array(step), self._exponential_table(step))
 

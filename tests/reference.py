@@ -1,0 +1,84 @@
+"""Slow, obvious twins of what the library computes fast. Float64, loops, no tricks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+KERNELS = {
+    "gaussian": lambda u: np.exp(-(u**2) / 2),
+    "boxcar": lambda u: (u <= 1) * 1.0,
+    "epanechnikov": lambda u: (u <= 1) * (1 - u**2),
+    "triangular": lambda u: (u <= 1) * (1 - u),
+    "biweight": lambda u: (u <= 1) * (1 - u**2) ** 2,
+    "tricube": lambda u: (u <= 1) * (1 - u**3) ** 3,
+}
+
+
+def _others(n, i):
+    return np.delete(np.arange(n), i) if i >= 0 else np.arange(n)
+
+
+def smoother(x, X, Y, h, kernel, leave=-1, w=None):
+    """sum_i K_i Y_i / sum_i K_i at one point; equal weights where every K_i is zero."""
+    rows = _others(len(X), leave)
+    w = np.ones(len(X)) if w is None else w
+    u = np.array([np.linalg.norm(x - X[i]) for i in rows]) / h
+    if kernel == "gaussian":
+        u = np.sqrt(u**2 - u.min() ** 2)  # a factor common to all rows cancels
+    K = KERNELS[kernel](u) * w[rows]
+    if K.sum() == 0:
+        K = w[rows]
+    return K @ Y[rows] / K.sum()
+
+
+def neighbors(x, X, Y, k, leave=-1, w=None):
+    """Mean of Y over the k nearest rows, ties to the earlier row."""
+    rows = _others(len(X), leave)
+    w = np.ones(len(X)) if w is None else w
+    distances = np.array([np.linalg.norm(x - X[i]) for i in rows])
+    nearest = rows[np.argsort(distances, kind="stable")[:k]]
+    return w[nearest] @ Y[nearest] / w[nearest].sum()
+
+
+def ridge(x, X, Y, h, penalty, leave=-1, w=None, centers=None):
+    """Kernel ridge around the mean target of *all* rows, refitted without the left-out row."""
+    rows = _others(len(X), leave)
+    w = np.ones(len(X)) if w is None else w
+    mean = w @ Y / w.sum()
+    k = lambda A, B: np.exp(-((A[:, None] - B[None]) ** 2).sum(2) / (2 * h * h))  # noqa: E731
+    A, W = X[rows], np.diag(w[rows])
+    Z = A if centers is None else centers
+    K, R = k(A, Z), k(Z, Z) + 1e-10 * len(Z) * np.eye(len(Z))  # the documented jitter
+    if centers is None:
+        a = np.linalg.solve(K + penalty * np.linalg.inv(W), Y[rows] - mean)
+    else:
+        a = np.linalg.lstsq(K.T @ W @ K + penalty * R, K.T @ W @ (Y[rows] - mean), rcond=None)[0]
+    return mean + (k(x[None], Z) @ a)[0]
+
+
+def softmax(f):
+    e = np.exp(f - f.max())
+    return e / e.sum()
+
+
+def shifted_differences(value, Q, step, leave, use_softmax):
+    """The paper's difference quotient of value(x, leave), one query, feature and side at a time."""
+    m, d = Q.shape
+    J = None
+    for q in range(m):
+        for j in range(d):
+            e = np.zeros(d)
+            e[j] = step[j]
+            plus, minus = value(Q[q] + e, leave[q]), value(Q[q] - e, leave[q])
+            if use_softmax:
+                plus, minus = softmax(plus), softmax(minus)
+            if J is None:
+                J = np.zeros((m, len(plus), d))
+            J[q, :, j] = (plus - minus) / (2 * step[j])
+    return J
+
+
+def mean_outer_product(J, w=None):
+    """Weighted mean of J^T J over samples, one at a time."""
+    w = np.ones(len(J)) if w is None else w
+    return sum(wi * Ji.T @ Ji for wi, Ji in zip(w, J, strict=True)) / w.sum()

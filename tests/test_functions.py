@@ -1,0 +1,212 @@
+"""Every fast form agrees with its slow twin."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+import reference
+from ejop.functions import KernelSmoother, ModelFunction, NeighborsSmoother, RidgeFunction
+from ejop.kernels import KERNELS
+
+N, D, C = 60, 4, 3
+TOLERANCE = {np.float64: 1e-10, np.float32: 2e-4}
+
+
+def make(targets, dtype, seed=0, spread=1.0):
+    rng = np.random.default_rng(seed)
+    X = (spread * rng.normal(size=(N, D)) + 5).astype(dtype)
+    if targets == "classes":
+        return X, np.eye(C, dtype=dtype)[rng.integers(C, size=N)]
+    return X, rng.normal(size=(N, 2)).astype(dtype)
+
+
+def close(actual, expected, dtype):
+    scale = np.abs(expected).max()
+    assert np.abs(actual - expected).max() <= TOLERANCE[dtype] * scale
+    assert scale > 0
+
+
+FUNCTIONS = {
+    **{f"kernel-{k}": (lambda k=k: KernelSmoother(k, 1.5)) for k in KERNELS},
+    "knn": lambda: NeighborsSmoother(5),
+    "ridge": lambda: RidgeFunction(bandwidth=2.0, penalty=0.1),
+    "nystrom": lambda: RidgeFunction(
+        bandwidth=2.0, penalty=0.1, max_rows=10, n_centers=12, random_state=0
+    ),
+}
+
+
+def twin(function, w=None):
+    """The slow value(x, leave) of a fitted function."""
+    X, Y = function.X_.astype(float), function.Y_.astype(float)
+    if isinstance(function, KernelSmoother):
+        h, kernel = function.bandwidth_, function.kernel
+        return lambda x, i: reference.smoother(x, X, Y, h, kernel, i, w)
+    if isinstance(function, NeighborsSmoother):
+        return lambda x, i: reference.neighbors(x, X, Y, function.n_neighbors, i, w)
+    centers = function.centers_.astype(float) if len(function.centers_) < len(X) else None
+    h, penalty = function.bandwidth_, function.penalty_
+    return lambda x, i: reference.ridge(x, X, Y, h, penalty, i, w, centers)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("targets", ["classes", "real"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("form", ["one step", "step per feature", "leave one out", "softmax"])
+def test_differences_equal_shifted_predictions(name, targets, dtype, form):
+    X, Y = make(targets, dtype)
+    w = np.random.default_rng(3).uniform(0.5, 2, N) if form == "leave one out" else None
+    function = FUNCTIONS[name]().fit(X, Y, w)
+    step = np.full(D, 0.7) if form == "one step" else np.linspace(0.3, 1.1, D)
+    rows = np.arange(0, N, 7)
+    exclude = rows if form == "leave one out" else None
+    use_softmax = form == "softmax"
+    J = function.differences(X[rows], step, exclude, softmax=use_softmax)
+    leave = rows if exclude is not None else np.full(len(rows), -1)
+    expected = reference.shifted_differences(
+        twin(function, w), X[rows].astype(float), step, leave, use_softmax
+    )
+    assert J.shape == (len(rows), Y.shape[1], D)
+    close(J, expected, dtype)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_predict_equals_its_definition(name):
+    X, Y = make("classes", np.float64)
+    function = FUNCTIONS[name]().fit(X, Y)
+    Q = X[:9] + 0.1
+    exclude = np.array([0, 1, 2, -1, -1, 5, 6, -1, 8])
+    value = twin(function)
+    close(function.predict(Q), np.array([value(x, -1) for x in Q]), np.float64)
+    expected = np.array([value(x, i) for x, i in zip(Q, exclude, strict=True)])
+    close(function.predict(Q, exclude), expected, np.float64)
+
+
+@pytest.mark.parametrize("name", ["kernel-gaussian", "ridge", "nystrom"])
+@pytest.mark.parametrize("use_softmax", [False, True])
+@pytest.mark.parametrize("leave", [False, True])
+def test_analytic_is_the_limit_of_central(name, use_softmax, leave):
+    X, Y = make("classes", np.float64)
+    function = FUNCTIONS[name]().fit(X, Y)
+    exclude = np.arange(N) if leave else None
+    exact = function.derivatives(X, exclude, softmax=use_softmax)
+    errors = [
+        np.abs(function.differences(X, np.full(D, t), exclude, softmax=use_softmax) - exact).max()
+        for t in (0.1, 0.05, 0.025)
+    ]
+    assert errors[0] / errors[1] == pytest.approx(4, rel=0.1)  # second order in the step
+    assert errors[1] / errors[2] == pytest.approx(4, rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["kernel-gaussian", "ridge"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_exponents_out_of_range_take_the_direct_form(name, dtype):
+    X, Y = make("classes", dtype, spread=30.0)
+    function = FUNCTIONS[name]().fit(X, Y)
+    step = np.full(D, 20.0)
+    assert function.cost(step).method.endswith("direct")
+    rows = np.arange(0, N, 11)
+    J = function.differences(X[rows], step, rows, softmax=True)
+    expected = reference.shifted_differences(
+        twin(function), X[rows].astype(float), step, rows, True
+    )
+    np.testing.assert_allclose(J, expected, atol=(1e-10 if dtype == np.float64 else 1e-5))
+    assert np.isfinite(J).all()
+
+
+def test_far_queries_of_ridge_do_not_overflow():
+    X, Y = make("classes", np.float64)
+    function = RidgeFunction(bandwidth=0.5, penalty=0.1).fit(X, Y)
+    J = function.differences(X[:3] + 1e4, np.full(D, 0.25))
+    np.testing.assert_array_equal(J, 0)
+
+
+def test_direct_and_product_forms_agree(monkeypatch):
+    X, Y = make("classes", np.float64)
+    function = KernelSmoother(bandwidth=1.0).fit(X, Y)
+    step = np.linspace(0.2, 0.6, D)
+    product = function.differences(X, step, np.arange(N), softmax=True)
+    monkeypatch.setattr(type(function), "_limit", 0.0)
+    assert function.cost(step).method == "gaussian-direct"
+    direct = function.differences(X, step, np.arange(N), softmax=True)
+    np.testing.assert_allclose(product, direct, atol=1e-13)
+
+
+@pytest.mark.parametrize("kernel", [k for k in KERNELS if k != "gaussian"])
+def test_empty_balls_weigh_every_row_alike(kernel):
+    X, Y = make("classes", np.float64)
+    function = KernelSmoother(kernel, 0.01).fit(X, Y)
+    far = np.full((1, D), 100.0)
+    np.testing.assert_allclose(function.predict(far), Y.mean(0, keepdims=True))
+    plus, minus = function.shifted(far, np.full(D, 0.1))
+    np.testing.assert_allclose(plus[0], np.tile(Y.mean(0)[:, None], D))
+    np.testing.assert_allclose(minus[0], np.tile(Y.mean(0)[:, None], D))
+
+
+def test_neighbour_ties_go_to_the_earlier_row():
+    X = np.array([[1.0], [-1.0], [1.0], [-1.0], [5.0]])
+    Y = np.eye(5)
+    np.testing.assert_array_equal(
+        NeighborsSmoother(2).fit(X, Y).predict(np.array([[0.0]])), [[0.5, 0.5, 0, 0, 0]]
+    )
+
+
+def test_ridge_leave_one_out_equals_refits():
+    X, Y = make("classes", np.float64)
+    for name in ("ridge", "nystrom"):
+        function = FUNCTIONS[name]().fit(X, Y)
+        value = twin(function)
+        expected = np.array([value(X[i], i) for i in range(N)])
+        close(function.predict(X, np.arange(N)), expected, np.float64)
+
+
+@pytest.mark.parametrize("targets", ["classes", "real"])
+def test_model_function_is_the_model_shifted(targets):
+    X, Y = make(targets, np.float64)
+    forest = RandomForestClassifier if targets == "classes" else RandomForestRegressor
+    function = ModelFunction(forest(n_estimators=5, random_state=0)).fit(X, Y)
+    model = function.estimator_
+    raw = model.predict_proba if targets == "classes" else model.predict
+    step = np.linspace(0.3, 1.0, D)
+    expected = reference.shifted_differences(
+        lambda x, _: raw(x[None])[0], X[:5], step, np.full(5, -1), False
+    )
+    np.testing.assert_allclose(function.differences(X[:5], step), expected, atol=1e-12)
+
+
+def test_frozen_model_is_used_as_it_was_fitted():
+    X, Y = make("classes", np.float64)
+    labels = np.array(["a", "b", "c"])[Y.argmax(1)]
+    model = LogisticRegression().fit(X, labels)
+    function = ModelFunction(FrozenEstimator(model)).fit(X[:10], Y[:10])
+    np.testing.assert_array_equal(function.predict(X), model.predict_proba(X))
+
+
+def test_model_function_says_what_it_cannot_use():
+    X, Y = make("classes", np.float64)
+    with pytest.raises(TypeError, match="has no `predict_proba`; wrap it in"):
+        ModelFunction(LinearSVC()).fit(X, Y)
+    with pytest.raises(TypeError, match="must be an instance"):
+        ModelFunction(LogisticRegression).fit(X, Y)
+    two = FrozenEstimator(LogisticRegression().fit(X, Y[:, 0]))
+    with pytest.raises(ValueError, match="predicts 2 outputs and the targets have 3"):
+        ModelFunction(two).fit(X, Y)
+
+
+def test_functions_refuse_what_they_cannot_do():
+    X, Y = make("classes", np.float64)
+    with pytest.raises(ValueError, match="closed-form derivative"):
+        KernelSmoother("boxcar", 1.0).fit(X, Y).gradient(X)
+    with pytest.raises(ValueError, match="`n_neighbors`=60 needs at least 61 rows"):
+        NeighborsSmoother(60).fit(X, Y)
+    with pytest.raises(ValueError, match="`kernel`='boxcar' cannot be used for kernel ridge"):
+        RidgeFunction("boxcar").fit(X, Y)
+    with pytest.raises(ValueError, match="`kernel`='cosine' is not known; choose one of"):
+        KernelSmoother("cosine").fit(X, Y)
+    with pytest.raises(ValueError, match="do not match"):
+        KernelSmoother().fit(X, Y[:-1])
+    with pytest.raises(ValueError, match="`penalty` must be a positive"):
+        RidgeFunction(penalty=-1.0).fit(X, Y)
