@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 import reference
+from ejop.backends.gaussian import EXPONENT_LIMIT as LIMITS
 from ejop.functions import KernelSmoother, ModelFunction, NeighborsSmoother, RidgeFunction
 from ejop.kernels import KERNELS
 
@@ -104,10 +105,10 @@ def test_analytic_is_the_limit_of_central(name, use_softmax, leave):
 @pytest.mark.parametrize("name", ["kernel-gaussian", "ridge"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_exponents_out_of_range_take_the_direct_form(name, dtype):
-    X, Y = make("classes", dtype, spread=30.0)
+    X, Y = make("classes", dtype, spread=300.0)
     function = FUNCTIONS[name]().fit(X, Y)
     step = np.full(D, 20.0)
-    assert function.cost(step).method.endswith("direct")
+    assert function.prepare(step).method.endswith("direct")
     rows = np.arange(0, N, 11)
     J = function.differences(X[rows], step, rows, softmax=True)
     expected = reference.shifted_differences(
@@ -124,15 +125,82 @@ def test_far_queries_of_ridge_do_not_overflow():
     np.testing.assert_array_equal(J, 0)
 
 
-def test_direct_and_product_forms_agree(monkeypatch):
-    X, Y = make("classes", np.float64)
-    function = KernelSmoother(bandwidth=1.0).fit(X, Y)
+def forced(function, form, step, monkeypatch):
+    """Prepare a Gaussian smoother so that it takes the form that is asked for."""
+    wanted = {"n_queries": 1000}
+    if form == "local":
+        monkeypatch.setattr("ejop.functions._kernel.LOCAL_ROWS", 0)
+        monkeypatch.setattr("ejop.functions._kernel.LOCAL_SHARE", 2.0)
+    elif form == "direct":
+        monkeypatch.setattr("ejop.functions._kernel.EXPONENT_LIMIT", dict.fromkeys(LIMITS, 0.0))
+    elif form == "streamed":
+        wanted["budget"] = 1000
+        monkeypatch.setattr("ejop.functions._kernel.MIN_TILE", 7)
+    cost = function.prepare(step, **wanted)
+    assert cost.method == f"gaussian-{'product' if form == 'streamed' else form}"
+    assert ("streamed in tiles of 7 rows" in cost.why) == (form == "streamed")
+
+
+@pytest.mark.parametrize("form", ["product", "local", "streamed", "direct"])
+@pytest.mark.parametrize("targets", ["classes", "real"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_every_form_of_the_gaussian_equals_the_twin(form, targets, dtype, monkeypatch):
+    X, Y = make(targets, dtype)
+    w = np.random.default_rng(3).uniform(0.5, 2, N)
+    function = KernelSmoother(bandwidth=0.9).fit(X, Y, w)
     step = np.linspace(0.2, 0.6, D)
-    product = function.differences(X, step, np.arange(N), softmax=True)
-    monkeypatch.setattr(type(function), "_limit", 0.0)
-    assert function.cost(step).method == "gaussian-direct"
-    direct = function.differences(X, step, np.arange(N), softmax=True)
-    np.testing.assert_allclose(product, direct, atol=1e-13)
+    forced(function, form, step, monkeypatch)
+    rows = np.arange(0, N, 7)
+    softmax = targets == "classes"
+    J = function.differences(X[rows], step, rows, softmax=softmax)
+    expected = reference.shifted_differences(
+        twin(function, w), X[rows].astype(float), step, rows, softmax
+    )
+    close(J, expected, dtype)
+
+
+def test_streamed_values_and_derivatives_equal_whole_ones(monkeypatch):
+    X, Y = make("classes", np.float64)
+    function = KernelSmoother(bandwidth=0.9).fit(X, Y)
+    rows = np.arange(N)
+    whole = function.predict(X, rows), function.derivatives(X, rows)
+    monkeypatch.setattr("ejop.functions._kernel.MIN_TILE", 7)
+    assert "streamed" in function.prepare(None, budget=1000).why
+    np.testing.assert_allclose(function.predict(X, rows), whole[0], atol=1e-13)
+    np.testing.assert_allclose(function.derivatives(X, rows), whole[1], atol=1e-12)
+
+
+def test_local_sums_drop_no_more_than_they_say():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 5))
+    Y = np.eye(3)[rng.integers(3, size=3000)]
+    function = KernelSmoother(bandwidth=0.15).fit(X, Y)
+    step = np.full(5, 0.01)
+    cost = function.prepare(step, n_queries=3000)
+    assert cost.method == "gaussian-local"
+    references = function._form.references
+    rows = np.arange(0, 3000, 10)
+    L = references.log_kernel(references.whole, references.queries(X[rows]), rows)
+    K = np.exp(L - L.max(1, keepdims=True))
+    cutoffs, kept, dropped = references.cut(K)
+    assert 0 < dropped <= references.neglect
+    assert kept.mean() < 0.1 * 3000
+    np.testing.assert_array_equal(kept, (cutoffs[:, None] <= K).sum(1))
+    tail = np.where(cutoffs[:, None] > K, K, 0).sum(1) / K.sum(1)
+    assert tail.max() == pytest.approx(dropped)
+    local = function.differences(X[rows], step, rows, softmax=True)
+    function.release()
+    assert function.prepare(step).method == "gaussian-product"
+    product = function.differences(X[rows], step, rows, softmax=True)
+    np.testing.assert_allclose(local, product, atol=1e-10 * np.abs(product).max())
+
+
+def test_float32_takes_float64_sums_where_it_must():
+    X, Y = make("classes", np.float32, spread=100.0)
+    function = KernelSmoother(bandwidth=0.5).fit(X, Y)
+    cost = function.prepare(np.full(D, 0.25))
+    assert cost.dtype == "float64"
+    assert "too small against the range for float32" in cost.why
 
 
 @pytest.mark.parametrize("kernel", [k for k in KERNELS if k != "gaussian"])

@@ -18,18 +18,18 @@ from ejop.outerproduct import OuterProduct
 
 def expected_outer_product(
     function: Function,
-    Q: NDArray,
+    queries: NDArray,
     plan: Plan,
     *,
     step: NDArray | None,
-    exclude: NDArray | None = None,
+    leave_one_out: bool = True,
     weights: NDArray | None = None,
     softmax: bool = False,
     diagonal: bool = False,
     min_mass: float | None = None,
     progress: Callable[[Iterable[Any], int], Iterator[Any]] | None = None,
 ) -> tuple[OuterProduct, int]:
-    """Sum the outer products of the Jacobians of a fitted function over the rows of Q.
+    """Sum the outer products of the Jacobians of a fitted function over some of its own rows.
 
     Blocks of rows run in threads with one BLAS thread each; their sums are merged in order, so
     the result does not depend on which thread was first.
@@ -37,13 +37,16 @@ def expected_outer_product(
     Parameters
     ----------
     function : fitted function
-    Q : ndarray of shape (n_queries, n_features)
+    queries : ndarray of shape (n_queries,)
+        Training rows to average over.
     plan : Plan
+        Made by :func:`ejop.backends.plan.make_plan`, which also prepares the function.
     step : ndarray of shape (n_features,) or None
         None for the analytic derivative.
-    exclude : ndarray of shape (n_queries,), optional
-        Training row to leave out of each query's estimate, -1 for none.
-    weights : ndarray of shape (n_queries,), optional
+    leave_one_out : bool, default=True
+        Leave each row out of its own estimate.
+    weights : ndarray of shape (n_samples,), optional
+        Of all training rows.
     softmax, diagonal : bool
     min_mass : float, optional
         See :func:`ejop.differences.jacobian`.
@@ -60,24 +63,25 @@ def expected_outer_product(
     def empty() -> OuterProduct:
         return OuterProduct(plan.n_outputs, plan.n_features, diagonal=diagonal, batch=plan.batch)
 
-    def one(rows: slice) -> tuple[OuterProduct, int]:
+    def one(block: slice) -> tuple[OuterProduct, int]:
+        rows = queries[block]
         J, n_zeroed = jacobian(
             function,
-            Q[rows],
+            function.X_[rows],
             step,
-            None if exclude is None else exclude[rows],
+            rows if leave_one_out else None,
             apply_softmax=softmax,
             min_mass=min_mass,
         )
         return empty().add(J, None if weights is None else weights[rows]), n_zeroed
 
-    function.prepare(step, 0 if exclude is None else len(exclude))
     blocks = plan.blocks()
     total, zeroed = empty(), 0
     with closing(stream(one, blocks, plan.threads)) as parts:
         for part, n_zeroed in progress(parts, len(blocks)) if progress else parts:
             total.merge(part)
             zeroed += n_zeroed
+    function.release()
     if not np.isfinite(total._sum).all():
         raise FloatingPointError(
             f"the derivatives of {function!r} are not finite; check what it predicts near the "

@@ -2,8 +2,7 @@
 
 Each function handles one block of query rows in one thread and releases the interpreter lock; the
 engine runs several blocks at a time. Compiled code is cached on disk. Arrays of sums have the
-layout (n_outputs,
-n_queries, n_features).
+layout (n_outputs, n_queries, n_features).
 """
 
 from __future__ import annotations
@@ -86,94 +85,135 @@ def compact_sums(Q, X, near, labels, Y, weights, step, inv_h2, inner, outer, plu
 
 
 @njit(cache=True, nogil=True)
-def _kth_smallest(values, k):
-    """Value of rank k (0-based); reorders ``values``."""
-    lo, hi = 0, values.shape[0] - 1
-    while lo < hi:
-        pivot = values[(lo + hi) // 2]
-        i, j = lo, hi
-        while i <= j:
-            while values[i] < pivot:
-                i += 1
-            while values[j] > pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if k <= j:
-            hi = j
-        elif k >= i:
-            lo = i
-        else:
+def _rank_neighbors(order, base, moved, bound, k, values, rows):
+    """Put the k smallest of base + moved into ``values`` and ``rows``, ties to the earlier row.
+
+    ``base`` ascends and |moved| <= bound, so the scan ends once base - bound passes the k-th best.
+    """
+    size = 0
+    for a in range(base.shape[0]):
+        if size == k and base[a] - bound > values[k - 1]:
             break
-    return values[k]
-
-
-@njit(cache=True, nogil=True)
-def _add_neighbors(squared, rows, k, labels, Y, weights, out, scratch):
-    """Add targets of the k candidates nearest in ``squared`` (ties to the earlier row); returns the
-    weight."""
-    size = squared.shape[0]
-    scratch[:size] = squared
-    radius = _kth_smallest(scratch[:size], k - 1)
-    ties = k
-    for a in range(size):
-        if squared[a] < radius:
-            ties -= 1
-    total = 0.0
-    for a in range(size):
-        if squared[a] > radius:
-            continue
-        if squared[a] == radius:
-            if ties == 0:
+        value, row = base[a] + moved[a], order[a]
+        if size == k:
+            if value > values[k - 1] or (value == values[k - 1] and row > rows[k - 1]):
                 continue
-            ties -= 1
-        i = rows[a]
-        total += weights[i]
-        if labels.shape[0] > 0:
-            out[labels[i]] += weights[i]
         else:
-            for c in range(out.shape[0]):
-                out[c] += weights[i] * Y[i, c]
-    return total
+            size += 1
+        b = size - 1
+        while b > 0 and (values[b - 1] > value or (values[b - 1] == value and rows[b - 1] > row)):
+            values[b], rows[b] = values[b - 1], rows[b - 1]
+            b -= 1
+        values[b], rows[b] = value, row
 
 
 @njit(cache=True, nogil=True)
 def neighbor_sums(Q, X, near, k, labels, Y, weights, step, plus, minus, mass):
-    """Sums over the k nearest rows at x + t e_j and x - t e_j, re-ranking the candidates ``near``
-    (m, n).
+    """Sums over the k nearest rows at x + t e_j and x - t e_j, ranking candidates again.
 
-    The candidates must hold the k nearest rows of every shifted query.
+    ``near`` (m, n) must hold the k nearest rows of every shifted query.
     """
     m, d = Q.shape
     n = X.shape[0]
-    rows = np.empty(n, dtype=np.int64)
-    base = np.empty(n)
-    shifted = np.empty(n)
-    scratch = np.empty(n)
-    sums = np.empty(plus.shape[0])
+    values = np.empty(k)
+    chosen = np.empty(k, dtype=np.int64)
     for q in range(m):
+        found = np.empty(n, dtype=np.int64)
         size = 0
         for i in range(n):
             if near[q, i]:
-                rows[size] = i
-                base[size] = _squared_distance(Q[q], X[i])
+                found[size] = i
                 size += 1
+        squared = np.empty(size)
+        for a in range(size):
+            squared[a] = _squared_distance(Q[q], X[found[a]])
+        ascending = np.argsort(squared, kind="mergesort")  # stable: equal rows stay in order
+        order = found[:size][ascending]
+        base = squared[ascending]
+        # |x +- t e_j - x_i|^2 - t^2 = base +- 2 t (x_j - x_ij), a contiguous row per feature
+        moved = np.empty((d, size))
+        for a in range(size):
+            for j in range(d):
+                moved[j, a] = 2.0 * step[j] * (Q[q, j] - X[order[a], j])
         for j in range(d):
-            t = step[j]
+            bound = 0.0
+            for a in range(size):
+                bound = max(bound, abs(moved[j, a]))
             for side in range(2):
-                sign = 1.0 - 2.0 * side
-                for a in range(size):
-                    shifted[a] = base[a] + sign * 2.0 * t * (Q[q, j] - X[rows[a], j])
-                sums[:] = 0.0
-                total = _add_neighbors(
-                    shifted[:size], rows[:size], k, labels, Y, weights, sums, scratch
-                )
-                mass[side, q, j] = total
+                if side == 1:
+                    moved[j] *= -1.0
+                _rank_neighbors(order, base, moved[j], bound, k, values, chosen)
                 out = plus if side == 0 else minus
-                for c in range(sums.shape[0]):
-                    out[c, q, j] = sums[c]
+                for b in range(k):
+                    i = chosen[b]
+                    mass[side, q, j] += weights[i]
+                    if labels.shape[0] > 0:
+                        out[labels[i], q, j] += weights[i]
+                    else:
+                        for c in range(out.shape[0]):
+                            out[c, q, j] += weights[i] * Y[i, c]
+
+
+@njit(cache=True, nogil=True)
+def weight_cutoffs(K, bits, shift, bias, tolerance, cutoffs, kept):
+    """Per query the power of two below which all weights together hold at most ``tolerance``.
+
+    ``bits`` is K (row maxima 1) seen as integers: its exponent field sorts weights into powers of
+    two, whose masses are summed and dropped from the smallest up. Returns the largest share of
+    mass that is dropped.
+    """
+    m, n = K.shape
+    masses = np.empty(64)
+    counts = np.empty(64, dtype=np.int64)
+    worst = 0.0
+    for q in range(m):
+        masses[:] = 0.0
+        counts[:] = 0
+        for i in range(n):
+            b = min(bias - (bits[q, i] >> shift), 63)
+            masses[b] += K[q, i]
+            counts[b] += 1
+        total = masses.sum()
+        dropped, b = masses[63], 63  # the last class holds everything below 2^-62
+        rows = counts[63]
+        while b > 1 and dropped + masses[b - 1] <= tolerance * total:
+            b -= 1
+            dropped += masses[b]
+            rows += counts[b]
+        cutoffs[q] = 2.0 ** (1 - b)
+        kept[q] = n - rows
+        if total > 0.0:
+            worst = max(worst, dropped / total)
+    return worst
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def _add_scaled(w, row, out):
+    for j in range(row.shape[0]):
+        out[j] += w * row[j]
+
+
+@njit(cache=True, nogil=True)
+def sparse_products(K, cutoffs, table, labels, Y, sums, total):
+    """sum_i K_qi Y_ic table_ij over the weights that reach the query's cut-off.
+
+    With ``labels`` non-empty the targets are one-hot and ``total`` is left alone. A few reference
+    rows at a time stay in cache while the queries of the block pass by.
+    """
+    m, n = K.shape
+    one_hot = labels.shape[0] > 0
+    for s in range(0, n, 16):
+        for q in range(m):
+            for i in range(s, min(s + 16, n)):
+                w = K[q, i]
+                if w < cutoffs[q]:
+                    continue
+                if one_hot:
+                    _add_scaled(w, table[i], sums[labels[i], q])
+                else:
+                    _add_scaled(w, table[i], total[q])
+                    for k in range(sums.shape[0]):
+                        _add_scaled(w * Y[i, k], table[i], sums[k, q])
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)

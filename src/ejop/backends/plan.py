@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: blocks longer than this gain nothing and make Ctrl-C and progress sluggish
 MAX_BLOCK = 512
+#: operations in a block: a fraction of a second, so that Ctrl-C is answered
+MAX_FLOPS = 40_000_000_000
 #: fewer groups than this make a poor standard error
 MIN_GROUPS = 32
 
@@ -78,8 +80,9 @@ def make_plan(
     *,
     n_jobs: int | None = None,
     memory_limit: int | None = None,
+    n_excluded: int = 0,
 ) -> Plan:
-    """Choose block size and threads for the outer products of ``n_queries`` rows.
+    """Prepare a function for ``n_queries`` rows; choose block size and threads.
 
     Parameters
     ----------
@@ -91,6 +94,8 @@ def make_plan(
         Threads; None takes as many as the BLAS is allowed.
     memory_limit : int, optional
         Bytes for temporaries; scikit-learn's ``working_memory`` by default.
+    n_excluded : int, default=0
+        Queries that are training rows to leave out of their own estimate.
 
     Raises
     ------
@@ -99,9 +104,9 @@ def make_plan(
     """
     n, d = function.X_.shape
     c = function.n_outputs_
-    cost = function.cost(step)
     working_memory = int(get_config()["working_memory"] * 2**20)
     budget = working_memory if memory_limit is None else memory_limit
+    cost = function.prepare(step, budget=budget, n_queries=n_queries, n_excluded=n_excluded)
     threads = n_threads(n_jobs)
     matrices = 4 * d * d * 8  # the accumulator: sums, squares, weighted sums, one to merge
     fixed = cost.fixed_bytes + matrices
@@ -118,7 +123,8 @@ def make_plan(
             )
         room = cost.bytes_per_query  # the default is a wish, not a wall
     batch = int(np.clip(d // 8, 1, max(1, min(64, n_queries // MIN_GROUPS))))
-    block = int(np.clip(room // threads // cost.bytes_per_query, 1, MAX_BLOCK))
+    short = MAX_FLOPS // max(cost.flops_per_query, 1)
+    block = int(np.clip(room // threads // cost.bytes_per_query, 1, np.clip(short, 64, MAX_BLOCK)))
     rounds = -(-n_queries // (block * threads))  # even blocks: every thread gets the same work
     block = max(1, -(-n_queries // (rounds * threads)))
     # Whole groups to a block: the standard error does not depend on the block size.
@@ -126,7 +132,7 @@ def make_plan(
     threads = min(threads, -(-n_queries // block))
     memory = fixed + threads * (block * cost.bytes_per_query + matrices)
     notes = [f"{cost.method}: {cost.why}"] if cost.why else []
-    dtype = str(function.X_.dtype)
+    dtype = cost.dtype or str(function.X_.dtype)
     return Plan(cost.method, n, n_queries, d, c, dtype, block, batch, threads, memory, notes)
 
 

@@ -209,20 +209,25 @@ class OuterProductEstimator(
         queries: NDArray,
         weights: NDArray | None,
     ) -> tuple[OuterProduct, Any]:
+        leave_out = self.leave_one_out and function.leaves_out
         plan = make_plan(
-            function, len(queries), step, n_jobs=self.n_jobs, memory_limit=self.memory_limit
+            function,
+            len(queries),
+            step,
+            n_jobs=self.n_jobs,
+            memory_limit=self.memory_limit,
+            n_excluded=len(queries) if leave_out else 0,
         )
         min_mass = self._min_mass(function)
-        leave_out = self.leave_one_out and function.leaves_out
         if self.leave_one_out and not leave_out:
             plan.notes.append("leave_one_out: a model cannot leave a row out, so none is")
         total, zeroed = expected_outer_product(
             function,
-            function.X_[queries],
+            queries,
             plan,
             step=step,
-            exclude=queries if leave_out else None,
-            weights=None if weights is None else weights[queries],
+            leave_one_out=leave_out,
+            weights=weights,
             softmax=self._softmax(),
             diagonal=self.diagonal,
             min_mass=min_mass,
@@ -336,6 +341,7 @@ class OuterProductEstimator(
             jacobian(self.function_, rows[block], self._step, apply_softmax=self._softmax())[0]
             for block in plan.blocks()
         ]
+        self.function_.release()
         return np.concatenate(blocks).transpose(0, 2, 1)
 
     def get_mahalanobis_matrix(self) -> NDArray:

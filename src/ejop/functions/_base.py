@@ -27,12 +27,18 @@ class Cost:
         Memory prepared once, beside the data.
     why : str
         Why this form.
+    flops_per_query : int
+        Rough count, to keep blocks short.
+    dtype : str
+        Type of the sums where it is not that of the data.
     """
 
     method: str
     bytes_per_query: int
     fixed_bytes: int = 0
     why: str = ""
+    flops_per_query: int = 0
+    dtype: str = ""
 
 
 class Function(BaseEstimator):
@@ -70,6 +76,7 @@ class Function(BaseEstimator):
         self.X_, self.Y_, self.sample_weight_ = X, Y.astype(X.dtype, copy=False), sample_weight
         self.n_features_in_ = X.shape[1]
         self.n_outputs_ = Y.shape[1]
+        self._center = X.mean(0, dtype=np.float64).astype(X.dtype)
         self.prior_ = np.average(Y, axis=0, weights=sample_weight).astype(X.dtype)
         self._fit(sample_weight)
         return self
@@ -117,13 +124,29 @@ class Function(BaseEstimator):
         values, J = self.gradient(Q, exclude)
         return softmax_chain(values, J) if softmax else J
 
-    def prepare(self, step: NDArray | None, n_excluded: int = 0) -> None:
-        """Compute once what every block of queries will need. Called before blocks run in
-        threads."""
-
     @abstractmethod
-    def cost(self, step: NDArray | None) -> Cost:
-        """Form that will run for this step (None: analytic) and its memory."""
+    def prepare(
+        self,
+        step: NDArray | None,
+        *,
+        budget: int | None = None,
+        n_queries: int = 0,
+        n_excluded: int = 0,
+    ) -> Cost:
+        """Choose how to differentiate and compute once what every block of queries needs.
+
+        Parameters
+        ----------
+        step : ndarray of shape (n_features,) or None
+            None for the analytic derivative.
+        budget : int, optional
+            Bytes for temporaries.
+        n_queries, n_excluded : int
+            Rows that will be asked for, and how many of them are training rows to leave out.
+        """
+
+    def release(self) -> None:
+        """Forget what ``prepare`` computed."""
 
     @abstractmethod
     def default_step(self) -> float:
@@ -144,6 +167,30 @@ class Function(BaseEstimator):
         without = (total * prior[own] - left * self.Y_[exclude[own]]) / safe
         prior[own] = np.where(rest > 0, without, prior[own])
         return prior.astype(self.X_.dtype)
+
+    def _squared_distances(self, Q: NDArray, exclude: NDArray | None) -> tuple[NDArray, float]:
+        """|q - x_i|^2 by a matrix product, (m, n), and how far rounding may have moved them."""
+        A = Q.astype(self.X_.dtype, copy=False) - self._center
+        own = np.einsum("md,md->m", A, A)
+        D = np.empty((len(A), len(self.X_)), dtype=A.dtype)
+        largest = float(own.max(initial=0))
+        for s in range(0, len(self.X_), 4096):  # centred piece by piece: no copy of all rows
+            B = self.X_[s : s + 4096] - self._center
+            norms = np.einsum("nd,nd->n", B, B)
+            piece = np.matmul(A, B.T, out=D[:, s : s + 4096])
+            piece *= -2
+            piece += norms
+            piece += own[:, None]
+            largest = max(largest, float(norms.max()))
+        if exclude is not None:
+            mine = np.flatnonzero(exclude >= 0)
+            D[mine, exclude[mine]] = np.inf
+        return D, 16 * float(np.finfo(D.dtype).eps) * largest
+
+    def _within(self, Q: NDArray, reach: NDArray, exclude: NDArray | None) -> NDArray:
+        """Whether each training row may lie within reach of each query, (m, n)."""
+        D, slack = self._squared_distances(Q, exclude)
+        return (reach**2 + slack).astype(D.dtype)[:, None] >= D
 
     def _weights(self) -> NDArray:
         """Row weights as float64, ones where none were given."""

@@ -7,12 +7,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ejop.backends.gaussian import (
+    EXPONENT_LIMIT,
+    NEGLECT,
+    GaussianReferences,
+    Tile,
+    exponential_table,
+    exponentiate,
+)
 from ejop.differences import central_differences
 from ejop.functions._base import Cost, Function, check_bandwidth, one_hot_labels
 from ejop.kernels import Compact, get_kernel
 
-#: largest |t x / h^2| whose exponential keeps full precision in sums
-EXPONENT_LIMIT = {np.dtype(np.float32): 40.0, np.dtype(np.float64): 300.0}
+#: share of rows kept above which local sums cost more than products over all rows
+LOCAL_SHARE = 0.1
+#: rows and queries below which products over all rows are quick anyway
+LOCAL_ROWS, LOCAL_QUERIES = 2000, 512
+#: share of the budget that tables of references may take before they are streamed
+TABLE_SHARE = 0.75
+#: share of the budget that one tile takes then, and its rows at the least
+TILE_SHARE, MIN_TILE = 0.1, 256
 
 
 class KernelSmoother(Function):
@@ -80,46 +94,29 @@ class KernelSmoother(Function):
             )
         else:
             self.bandwidth_ = check_bandwidth(self.bandwidth)
-        labels = one_hot_labels(self.Y_)
-        # Rows sorted by class: the sums of a class are then one matrix product over a slice.
-        order = np.arange(len(self.X_)) if labels is None else np.argsort(labels, kind="stable")
-        self._position = np.empty(len(order), dtype=np.int64)
-        self._position[order] = np.arange(len(order))
-        self._center = self.X_.mean(0)
-        self._sorted = self.X_[order] - self._center
-        self._Y = np.ascontiguousarray(self.Y_[order])
-        self._log_weights = None
-        self._w = self._weights()[order]
-        if sample_weight is not None:
-            with np.errstate(divide="ignore"):
-                self._log_weights = np.log(self._w).astype(self.X_.dtype)
-        self._labels = np.empty(0, dtype=np.int64) if labels is None else labels[order]
-        self._slices = None
-        if labels is not None:
-            ends = np.cumsum(np.bincount(labels, minlength=self.n_outputs_))
-            self._slices = [slice(a, b) for a, b in zip(np.r_[0, ends[:-1]], ends, strict=True)]
-        self._exponentials: tuple[NDArray, NDArray] | None = None
+        self._labels = one_hot_labels(self.Y_)
+        self._low, self._high = self.X_.min(0), self.X_.max(0)
+        self._form: _Form | None = None
 
     # values --------------------------------------------------------------------------------
 
     def predict(self, X: NDArray, exclude: NDArray | None = None) -> NDArray:
-        """Values of f, shape (n_queries, n_outputs); ``exclude`` leaves a training row out of
-        each."""
-        Q = self._queries(X)
-        if self._kernel.factorises:
-            K = self._gaussian_weights(Q, exclude)
-        else:
-            K = self._kernel(self._squared_distances(Q, exclude) / self.bandwidth_**2) * self._w
-            K = K.astype(Q.dtype, copy=False)
-        total = K.sum(1, keepdims=True)
-        prior = self._prior_without(len(Q), exclude)
-        return np.where(total > 0, K @ self._Y / np.where(total > 0, total, 1), prior)
+        """Values of f, (n_queries, n_outputs); ``exclude`` leaves a training row out of each."""
+        if not self._kernel.factorises:
+            values, _ = self._compact(np.asarray(X), np.zeros(self.n_features_in_), exclude)
+            return values[:, :, 0].T.astype(self.X_.dtype)
+        references = self._settled().references
+        sums, total = references.sums(
+            references.queries(X), lambda tile: np.ones((len(tile.Z), 1), tile.Z.dtype), exclude
+        )
+        self._divide(sums, total, exclude)
+        return sums[:, :, 0].T.astype(self.X_.dtype, copy=False)
 
     def shifted(
         self, Q: NDArray, step: NDArray, exclude: NDArray | None = None
     ) -> tuple[NDArray, NDArray]:
         """Values of f at x + t_j e_j and x - t_j e_j."""
-        plus, minus = self._shifted(Q, step, exclude)
+        plus, minus = self._shifted(np.asarray(Q), np.asarray(step, dtype=np.float64), exclude)
         return plus.transpose(1, 0, 2), minus.transpose(1, 0, 2)
 
     def differences(
@@ -130,11 +127,10 @@ class KernelSmoother(Function):
         *,
         softmax: bool = False,
     ) -> NDArray:
-        """Central differences of f (or of its softmax), shape (n_queries, n_outputs,
-        n_features)."""
+        """Central differences of f or its softmax, (n_queries, n_outputs, n_features)."""
         step = np.asarray(step, dtype=np.float64)
-        plus, minus = self._shifted(Q, step, exclude)
-        if softmax and self._slices is not None:
+        plus, minus = self._shifted(np.asarray(Q), step, exclude)
+        if softmax and self._labels is not None:
             from ejop.backends.compiled import softmax_differences
 
             return softmax_differences(plus, minus, step).transpose(1, 0, 2)
@@ -148,202 +144,251 @@ class KernelSmoother(Function):
         """
         if not self.differentiable:
             return super().gradient(Q, exclude)
-        Q = self._queries(Q)
-        K = self._gaussian_weights(Q, exclude)
-        with np.errstate(invalid="ignore"):
-            K /= K.sum(1, keepdims=True)
-        np.nan_to_num(K, copy=False)
-        values = np.where(
-            K.any(1, keepdims=True), K @ self._Y, self._prior_without(len(Q), exclude)
-        )
-        sums = self._class_sums(K, self._sorted)
-        total = K @ self._sorted
-        J = (sums - values.T[:, :, None] * total) / np.asarray(self.bandwidth_**2, dtype=K.dtype)
-        return values, J.transpose(1, 0, 2)
+        references = self._settled().references
+
+        def table(tile: Tile) -> NDArray:
+            return np.hstack([tile.Z, np.ones((len(tile.Z), 1), tile.Z.dtype)])
+
+        sums, total = references.sums(references.queries(Q), table, exclude)
+        weight = total[:, -1:].copy()
+        empty = weight[:, 0] <= 0
+        weight[empty] = 1
+        sums /= weight
+        total /= weight
+        values = sums[:, :, -1]
+        J = sums[:, :, :-1] - values[:, :, None] * total[:, :-1]
+        J /= references.dtype.type(self.bandwidth_**2)
+        if empty.any():
+            values[:, empty] = self._prior_without(len(Q), exclude)[empty].T
+        return values.T, J.transpose(1, 0, 2)
 
     def masses(self, Q: NDArray, step: NDArray, exclude: NDArray | None = None) -> NDArray:
-        """Sums of kernel weights at both shifts, shape (2, n_queries, n_features), compact kernels
-        only."""
-        return self._compact_sums(self._queries(Q), np.asarray(step, dtype=np.float64), exclude)[2]
-
-    # the plan -------------------------------------------------------------------------------
-
-    def prepare(self, step: NDArray | None, n_excluded: int = 0) -> None:
-        """Exponentials [E | 1/E], E = exp(t X / h^2), that all blocks of the factorised form
-        share."""
-        if step is not None and self._kernel.factorises and self._exponent(step) <= self._limit:
-            self._exponentials = (np.array(step), self._exponential_table(step))
-
-    def cost(self, step: NDArray | None) -> Cost:
-        """Form that will run and its memory."""
-        n, d = self.X_.shape
-        c, size = self.n_outputs_, self.X_.itemsize
-        sums = 2 * c * d * size
-        if not self._kernel.factorises:
-            why = f"the {self.kernel} kernel is compact: only rows within reach are summed"
-            return Cost("compact", n * (size + 1) + sums + 4 * d * 8, 0, why)
-        if step is None:
-            return Cost("gaussian-analytic", 2 * n * size + 2 * sums, 0, "the derivative is exact")
-        exponent = self._exponent(step)
-        if exponent <= self._limit:
-            why = f"exponents reach {exponent:.3g}, under {self._limit:g} for {self.X_.dtype}"
-            return Cost("gaussian-product", 2 * n * size + 2 * sums, 2 * n * d * size, why)
-        why = (
-            f"exponents reach {exponent:.3g}, beyond {self._limit:g} for {self.X_.dtype}: "
-            "kernel matrices are shifted one feature at a time"
-        )
-        return Cost("gaussian-direct", 4 * n * size + 2 * sums, 0, why)
+        """Sums of kernel weights at both shifts, (2, n_queries, n_features), compact kernels."""
+        return self._compact_sums(np.asarray(Q), np.asarray(step, dtype=np.float64), exclude)[2]
 
     def default_step(self) -> float:
         """Half the bandwidth."""
         return self.bandwidth_ / 2
 
-    # the Gaussian ---------------------------------------------------------------------------
+    # the choice of form ---------------------------------------------------------------------
 
-    @property
-    def _limit(self) -> float:
-        return EXPONENT_LIMIT[self.X_.dtype]
+    def prepare(
+        self,
+        step: NDArray | None,
+        *,
+        budget: int | None = None,
+        n_queries: int = 0,
+        n_excluded: int = 0,
+    ) -> Cost:
+        """Choose the form of the sums for this step and compute what all blocks share."""
+        n, d = self.X_.shape
+        c, size = self.n_outputs_, self.X_.itemsize
+        if not self._kernel.factorises:
+            why = f"the {self.kernel} kernel is compact: only rows within reach are summed"
+            self._form = None
+            return Cost("compact", n * (2 * size + 1) + 4 * (c + 1) * d * 8, n * d * size, why)
+        self._form = form = self._choose_form(step, budget, n_queries)
+        references, why = form.references, "; ".join(form.reasons)
+        dtype = references.dtype
+        columns = (d + 1) if step is None else 2 * d
+        rows = references.tile_rows or n
+        per_query = (2 * rows + 3 * (c + 1) * columns) * dtype.itemsize
+        copies = 1 if references.tile_rows is None else 2  # a tile in each of two threads
+        tables = copies * rows * (d + (0 if form.direct else columns)) * dtype.itemsize
+        if form.direct:
+            return Cost("gaussian-direct", 2 * per_query, tables, why, 9 * n * d, str(dtype))
+        sums = 2 * columns * (1 if references.neglect == 0 else 7 * form.share)
+        flops = int((2 * d + sums) * n)
+        method = "local" if references.neglect > 0 else "analytic" if step is None else "product"
+        return Cost(f"gaussian-{method}", per_query, tables, why, flops, str(dtype))
+
+    def _choose_form(self, step: NDArray | None, budget: int | None, n_queries: int) -> _Form:
+        """Type of the sums, streamed or not, direct, local or all rows; with the reasons."""
+        n, d = self.X_.shape
+        dtype, reasons = self._sum_dtype(step)
+        exponent = 0.0 if step is None else self._exponent(step)
+        limit = EXPONENT_LIMIT[dtype]
+        if exponent > limit:
+            reasons.append(
+                f"exponents reach {exponent:.3g}, beyond {limit:g} for {dtype}: "
+                "kernel matrices are shifted one feature at a time"
+            )
+            return _Form(self._references(dtype), step, reasons, direct=True)
+        if step is not None:
+            reasons.append(f"exponents reach {exponent:.3g}, under {limit:g}")
+        columns = (d + 1) if step is None else 2 * d
+        if budget is not None and n * (d + columns) * dtype.itemsize > TABLE_SHARE * budget:
+            width = (d + columns + 2) * dtype.itemsize
+            tile_rows = max(MIN_TILE, int(TILE_SHARE * budget / width))
+            reasons.append(f"references are streamed in tiles of {tile_rows} rows")
+            return _Form(self._references(dtype, tile_rows=tile_rows), step, reasons)
+        form = _Form(self._references(dtype), step, reasons)
+        if n >= LOCAL_ROWS and n_queries >= LOCAL_QUERIES:
+            self._try_local(form, NEGLECT[dtype] * np.exp(-2 * exponent))
+        if step is not None:
+            form.table = self._table(form, form.references.whole)
+        return form
+
+    def _try_local(self, form: _Form, neglect: float) -> None:
+        """Sum over few rows where a look at some queries says that few hold nearly all weight.
+
+        Weights at a shifted point differ from those at x by factors within exp(+-A), A the
+        largest exponent, so dropping a share of the mass at x drops at most exp(2A) times that
+        share there; ``neglect`` allows for it.
+        """
+        rows = np.unique(np.linspace(0, len(self.X_) - 1, 64).astype(int))
+        references = form.references
+        references.neglect = neglect
+        form.share = references.kept_share(self.X_[rows], rows)
+        if form.share > LOCAL_SHARE:
+            references.neglect = 0.0
+            return
+        form.reasons.append(
+            f"{form.share:.1%} of the rows hold all but {NEGLECT[references.dtype]:.0e} of the "
+            "weight at every shifted point, and only they are summed"
+        )
+
+    def release(self) -> None:
+        """Forget the references and tables of the last plan."""
+        self._form = None
+
+    def _settled(self, step: NDArray | None = None) -> _Form:
+        """The prepared form if it is for this step, else one made for the occasion."""
+        form = self._form
+        if form is not None and (step is None or form.fits(step)):
+            return form
+        if step is None:
+            return _Form(self._references(self.X_.dtype), None, [])
+        return self._choose_form(step, None, 0)
+
+    def _references(self, dtype: np.dtype, *, tile_rows: int | None = None) -> GaussianReferences:
+        return GaussianReferences(
+            *(self.X_, self.Y_, self._labels, self.sample_weight_),
+            bandwidth=self.bandwidth_,
+            center=self._center,
+            dtype=dtype,
+            tile_rows=tile_rows,
+        )
+
+    def _sum_dtype(self, step: NDArray | None) -> tuple[np.dtype, list[str]]:
+        """float64 for float32 data whose distances or exponents float32 cannot hold."""
+        if self.X_.dtype == np.float64:
+            return np.dtype(np.float64), []
+        reach = float((np.maximum(self._high - self._center, self._center - self._low) ** 2).sum())
+        loss = np.finfo(np.float32).eps * reach / self.bandwidth_**2
+        exponent = 0.0 if step is None else self._exponent(step)
+        if loss > 1e-2 or exponent > EXPONENT_LIMIT[np.dtype(np.float32)]:
+            return np.dtype(np.float64), [
+                "sums in float64: the bandwidth is too small against the range for float32"
+            ]
+        return np.dtype(np.float32), []
 
     def _exponent(self, step: NDArray) -> float:
         """Largest |t_j x_ij / h^2| once each column is centred at its mid-range."""
-        half_range = np.ptp(self._sorted, axis=0) / 2
-        return float((np.asarray(step) * half_range).max() / self.bandwidth_**2)
+        reach = (self._high.astype(np.float64) - self._low) / 2
+        return float((np.asarray(step) * reach).max() / self.bandwidth_**2)
 
-    def _exponential_table(self, step: NDArray) -> NDArray:
-        middle = (self._sorted.max(0) + self._sorted.min(0)) / 2
-        E = (self._sorted - middle) * (np.asarray(step) / self.bandwidth_**2)
-        E = np.exp(E.astype(self.X_.dtype, copy=False))
-        return np.hstack([E, 1 / E])
+    def _middle(self, references: GaussianReferences) -> NDArray:
+        return ((self._high + self._low) / 2 - self._center).astype(references.dtype)
 
-    def _log_kernel(self, Q: NDArray, exclude: NDArray | None) -> NDArray:
-        """log K(x, x_i) up to a constant of each query: (x . x_i - |x_i|^2 / 2) / h^2, plus log
-        weights."""
-        h2 = np.asarray(self.bandwidth_**2, dtype=Q.dtype)
-        L = (Q / h2) @ self._sorted.T
-        offset = np.einsum("nd,nd->n", self._sorted, self._sorted) / (-2 * h2)
-        L += offset if self._log_weights is None else offset + self._log_weights
-        if exclude is not None:
-            own = np.flatnonzero(exclude >= 0)
-            L[own, self._position[exclude[own]]] = -np.inf
-        return L
+    def _table(self, form: _Form, tile: Tile) -> NDArray:
+        assert form.step is not None
+        return exponential_table(tile.Z, self._middle(form.references), form.step, self.bandwidth_)
 
-    @staticmethod
-    def _exponentiate(L: NDArray) -> NDArray:
-        """exp(L - row maximum), in place; a row of -inf becomes zeros."""
-        top = L.max(1, keepdims=True)
-        np.subtract(L, np.where(np.isneginf(top), 0, top), out=L)
-        return np.exp(L, out=L)
-
-    def _gaussian_weights(self, Q: NDArray, exclude: NDArray | None) -> NDArray:
-        return self._exponentiate(self._log_kernel(Q, exclude))
-
-    def _class_sums(self, K: NDArray, table: NDArray) -> NDArray:
-        """sum_i K_qi Y_ic table_ij, shape (c, m, columns): one product per output."""
-        sums = np.empty((self.n_outputs_, len(K), table.shape[1]), dtype=K.dtype)
-        for k in range(self.n_outputs_):
-            if self._slices is not None:
-                np.matmul(K[:, self._slices[k]], table[self._slices[k]], out=sums[k])
-            else:
-                np.matmul(K * self._Y[:, k], table, out=sums[k])
-        return sums
-
-    def _gaussian_product(
-        self, Q: NDArray, step: NDArray, exclude: NDArray | None
-    ) -> tuple[NDArray, NDArray]:
-        """All shifted values from [E | 1/E]: K(x +- t e_j, x_i) = K(x, x_i) E^{+-1} times a factor
-        that cancels."""
-        cached = self._exponentials
-        if cached is None or not np.array_equal(cached[0], step):
-            cached = (step, self._exponential_table(step))
-        table = cached[1]
-        K = self._gaussian_weights(Q, exclude)
-        sums = self._class_sums(K, table)
-        total = sums.sum(0) if self._slices is not None else K @ table
-        empty = total[:, 0] <= 0
-        with np.errstate(invalid="ignore", divide="ignore"):
-            sums /= total
-        if empty.any():
-            sums[:, empty] = self._prior_without(len(Q), exclude)[empty].T[:, :, None]
-        d = Q.shape[1]
-        return sums[:, :, :d], sums[:, :, d:]
-
-    def _gaussian_direct(
-        self, Q: NDArray, step: NDArray, exclude: NDArray | None
-    ) -> tuple[NDArray, NDArray]:
-        """Shifted values one feature at a time, in the log domain: safe for any step and scale."""
-        m, d = Q.shape
-        L = self._log_kernel(Q, exclude)
-        prior = self._prior_without(m, exclude)
-        plus = np.empty((self.n_outputs_, m, d), dtype=Q.dtype)
-        minus = np.empty_like(plus)
-        for j in range(d):
-            tilt = (step[j] / self.bandwidth_**2 * self._sorted[:, j]).astype(Q.dtype)
-            for out, sign in ((plus, 1), (minus, -1)):
-                K = self._exponentiate(L + sign * tilt)
-                total = K.sum(1, keepdims=True)
-                values = np.where(total > 0, K @ self._Y / np.where(total > 0, total, 1), prior)
-                out[:, :, j] = values.T
-        return plus, minus
-
-    # compact kernels ------------------------------------------------------------------------
-
-    def _squared_distances(self, Q: NDArray, exclude: NDArray | None) -> NDArray:
-        D = np.einsum("md,md->m", Q, Q)[:, None] + np.einsum("nd,nd->n", self._sorted, self._sorted)
-        D -= 2 * (Q @ self._sorted.T)
-        np.maximum(D, 0, out=D)
-        if exclude is not None:
-            own = np.flatnonzero(exclude >= 0)
-            D[own, self._position[exclude[own]]] = np.inf
-        return D
-
-    def _compact_sums(
-        self, Q: NDArray, step: NDArray, exclude: NDArray | None
-    ) -> tuple[NDArray, NDArray, NDArray]:
-        from ejop.backends.compiled import compact_sums
-
-        assert isinstance(self._kernel, Compact)
-        m, d = Q.shape
-        reach = (self.bandwidth_ + step.max()) ** 2
-        D = self._squared_distances(Q, exclude)
-        # Distances from a matrix product carry rounding of the size of the squared norms.
-        slack = 8 * np.finfo(D.dtype).eps * (float(np.abs(self._sorted).max()) ** 2 * d + reach)
-        plus = np.zeros((self.n_outputs_, m, d))
-        minus, mass = np.zeros_like(plus), np.zeros((2, m, d))
-        compact_sums(
-            Q,
-            self._sorted,
-            reach + slack >= D,
-            self._labels,
-            self._Y,
-            self._w,
-            step,
-            1 / self.bandwidth_**2,
-            self._kernel.inner,
-            self._kernel.outer,
-            plus,
-            minus,
-            mass,
-        )
-        return plus, minus, mass
+    # the Gaussian ---------------------------------------------------------------------------
 
     def _shifted(
         self, Q: NDArray, step: NDArray, exclude: NDArray | None
     ) -> tuple[NDArray, NDArray]:
         """Shifted values in the layout (c, m, d)."""
-        Q = self._queries(Q)
-        step = np.asarray(step, dtype=np.float64)
-        if self._kernel.factorises:
-            form = (
-                self._gaussian_product
-                if self._exponent(step) <= self._limit
-                else self._gaussian_direct
-            )
-            return form(Q, step, exclude)
+        if not self._kernel.factorises:
+            return self._compact(Q, step, exclude)
+        form = self._settled(step)
+        if form.direct:
+            return self._gaussian_direct(form, Q, step, exclude)
+        references, ready = form.references, form.table
+
+        def table(tile: Tile) -> NDArray:
+            return self._table(form, tile) if ready is None else ready
+
+        sums, total = references.sums(references.queries(Q), table, exclude)
+        self._divide(sums, total, exclude)
+        d = Q.shape[1]
+        return sums[:, :, :d], sums[:, :, d:]
+
+    def _divide(self, sums: NDArray, total: NDArray, exclude: NDArray | None) -> None:
+        """Means from sums (c, m, columns), in place; the prior where no row weighs anything."""
+        empty = total[:, 0] <= 0
+        total[empty] = 1
+        sums /= total
+        if empty.any():
+            sums[:, empty] = self._prior_without(len(total), exclude)[empty].T[:, :, None]
+
+    def _gaussian_direct(
+        self, form: _Form, Q: NDArray, step: NDArray, exclude: NDArray | None
+    ) -> tuple[NDArray, NDArray]:
+        """Shifted values one feature at a time, in the log domain: safe for any step and scale."""
+        references, whole = form.references, form.references.whole
+        L = references.log_kernel(whole, references.queries(Q), exclude)
+        out = np.empty((2, self.n_outputs_, *Q.shape), dtype=L.dtype)
+        for j in range(Q.shape[1]):
+            tilt = (step[j] / self.bandwidth_**2 * whole.Z[:, j]).astype(L.dtype)
+            for side, sign in enumerate((1, -1)):
+                K = L + sign * tilt
+                exponentiate(K, K.max(1, keepdims=True))
+                sums = (K @ whole.Y).T[:, :, None]
+                self._divide(sums, K.sum(1, keepdims=True), exclude)
+                out[side, :, :, j] = sums[:, :, 0]
+        return out[0], out[1]
+
+    # compact kernels ------------------------------------------------------------------------
+
+    def _compact(
+        self, Q: NDArray, step: NDArray, exclude: NDArray | None
+    ) -> tuple[NDArray, NDArray]:
         from ejop.backends.compiled import normalise
 
         plus, minus, mass = self._compact_sums(Q, step, exclude)
         normalise(plus, minus, mass, self._prior_without(len(Q), exclude).astype(np.float64))
         return plus, minus
 
-    def _queries(self, Q: NDArray) -> NDArray:
-        return np.asarray(Q, dtype=self.X_.dtype) - self._center
+    def _compact_sums(
+        self, Q: NDArray, step: NDArray, exclude: NDArray | None
+    ) -> tuple[NDArray, NDArray, NDArray]:
+        """Un-normalised sums at both shifts (c, m, d), and the weights' sums (2, m, d)."""
+        from ejop.backends.compiled import compact_sums
+
+        assert isinstance(self._kernel, Compact)
+        reach = self.bandwidth_ + float(step.max())
+        near = self._within(Q, np.full(len(Q), reach), exclude)
+        plus = np.zeros((self.n_outputs_, *Q.shape))
+        minus, mass = np.zeros_like(plus), np.zeros((2, *Q.shape))
+        labels = np.empty(0, dtype=np.int64) if self._labels is None else self._labels
+        inner, outer = self._kernel.inner, self._kernel.outer
+        compact_sums(
+            *(Q.astype(self.X_.dtype, copy=False), self.X_, near, labels, self.Y_, self._weights()),
+            *(step, 1 / self.bandwidth_**2, inner, outer, plus, minus, mass),
+        )
+        return plus, minus, mass
+
+
+class _Form:
+    """How the sums of a Gaussian smoother run for one step, with what all blocks share."""
+
+    def __init__(
+        self,
+        references: GaussianReferences,
+        step: NDArray | None,
+        reasons: list[str],
+        *,
+        direct: bool = False,
+    ) -> None:
+        self.references = references
+        self.step = None if step is None else np.array(step, dtype=np.float64)
+        self.reasons = reasons
+        self.direct = direct
+        self.share = 1.0  # of the rows that local sums keep
+        self.table: NDArray | None = None
+
+    def fits(self, step: NDArray) -> bool:
+        return self.step is not None and np.array_equal(self.step, step)

@@ -100,8 +100,15 @@ class ModelFunction(Function):
         plus, minus = values.transpose(0, 2, 3, 1)
         return plus, minus
 
-    def cost(self, step: NDArray | None) -> Cost:
-        """Form that will run and its memory."""
+    def prepare(
+        self,
+        step: NDArray | None,
+        *,
+        budget: int | None = None,
+        n_queries: int = 0,
+        n_excluded: int = 0,
+    ) -> Cost:
+        """Memory of a block; there is nothing to compute beforehand."""
         d = self.n_features_in_
         size = 2 * d * (d * self.X_.itemsize + 3 * self.n_outputs_ * 8)
         return Cost("model", size, 0, f"{2 * d} shifted copies of each block are predicted at once")

@@ -6,7 +6,6 @@ from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics.pairwise import euclidean_distances
 
 from ejop.functions._base import Cost, Function, one_hot_labels
 
@@ -45,9 +44,6 @@ class NeighborsSmoother(Function):
             )
         labels = one_hot_labels(self.Y_)
         self._labels: NDArray = np.empty(0, dtype=np.int64) if labels is None else labels
-        self._center: NDArray = self.X_.mean(0)
-        self._centered: NDArray = self.X_ - self._center
-        self._w: NDArray = self._weights()
 
     def predict(self, X: NDArray, exclude: NDArray | None = None) -> NDArray:
         """Values of f, shape (n_queries, n_outputs); ``exclude`` leaves a training row out of
@@ -61,48 +57,53 @@ class NeighborsSmoother(Function):
         """Values of f at x + t_j e_j and x - t_j e_j."""
         from ejop.backends.compiled import neighbor_sums, normalise
 
-        Q = np.asarray(Q, dtype=self.X_.dtype) - self._center
+        Q = np.asarray(Q, dtype=self.X_.dtype)
         step = np.asarray(step, dtype=np.float64)
-        m, d = Q.shape
-        plus = np.zeros((self.n_outputs_, m, d))
-        minus, mass = np.zeros_like(plus), np.zeros((2, m, d))
-        near = self._candidates(Q, step.max(), exclude)
+        plus = np.zeros((self.n_outputs_, *Q.shape))
+        minus, mass = np.zeros_like(plus), np.zeros((2, *Q.shape))
         neighbor_sums(
-            *(Q, self._centered, near, self.n_neighbors, self._labels, self.Y_, self._w, step),
-            *(plus, minus, mass),
+            *(Q, self.X_, self._candidates(Q, float(step.max()), exclude), self.n_neighbors),
+            *(self._labels, self.Y_, self._weights(), step, plus, minus, mass),
         )
-        normalise(plus, minus, mass, self._prior_without(m, exclude).astype(np.float64))
+        normalise(plus, minus, mass, self._prior_without(len(Q), exclude).astype(np.float64))
         return plus.transpose(1, 0, 2), minus.transpose(1, 0, 2)
 
     def _candidates(self, Q: NDArray, step: float, exclude: NDArray | None) -> NDArray:
         """Rows within r_k + 2t of each query, (m, n), with room for rounding."""
-        D = euclidean_distances(Q, self._centered)
-        if exclude is not None:
-            own = np.flatnonzero(exclude >= 0)
-            D[own, exclude[own]] = np.inf
-        radius = np.partition(D, self.n_neighbors - 1, axis=1)[:, self.n_neighbors - 1]
-        # Distances from a matrix product are good to sqrt(eps) of the largest norm when small.
-        scale = float(np.abs(self._centered).max()) * np.sqrt(Q.shape[1])
-        slack = 4 * np.sqrt(np.finfo(np.float64).eps) * scale
-        if D.dtype == np.float32:
-            slack += 4 * np.finfo(np.float32).eps * scale
-        return (radius + 2 * step + slack)[:, None] >= D
+        D, slack = self._squared_distances(Q, exclude)
+        reach = np.sqrt(self._kth(D) + slack) + 2 * step
+        return (reach**2 + slack).astype(D.dtype)[:, None] >= D
 
-    def cost(self, step: NDArray | None) -> Cost:
-        """Form that will run and its memory."""
+    def _kth(self, D: NDArray) -> NDArray:
+        """Squared distance to the k-th neighbour, none negative."""
+        k = self.n_neighbors - 1
+        return np.maximum(np.partition(D, k, axis=1)[:, k], 0).astype(np.float64)
+
+    def prepare(
+        self,
+        step: NDArray | None,
+        *,
+        budget: int | None = None,
+        n_queries: int = 0,
+        n_excluded: int = 0,
+    ) -> Cost:
+        """Memory of a block; there is nothing to compute beforehand."""
         n, d = self.X_.shape
-        per_query = n * (2 * self.X_.itemsize + 1) + 2 * self.n_outputs_ * d * 8 + 4 * d * 8
+        per_query = n * (2 * self.X_.itemsize + 1) + 4 * (self.n_outputs_ + 1) * d * 8
         why = (
             f"the {self.n_neighbors} nearest of each shifted point are among one set of candidates"
         )
-        return Cost("neighbors", per_query, 0, why)
+        return Cost("neighbors", per_query, n * (d + 1) * 8, why, 40 * n * d)
 
     def default_step(self) -> float:
         """Half the median distance to the k-th neighbour, over at most 512 evenly spaced rows."""
         n = len(self.X_)
         rows = np.unique(np.linspace(0, n - 1, min(n, 512)).astype(int))
-        D = euclidean_distances(self._centered[rows], self._centered)
-        D[np.arange(len(rows)), rows] = np.inf
-        radius = np.partition(D, self.n_neighbors - 1, axis=1)[:, self.n_neighbors - 1]
-        positive = radius[radius > 0]
-        return float(np.median(positive)) / 2 if len(positive) else 1.0
+        squared = np.concatenate(
+            [
+                self._kth(self._squared_distances(self.X_[part], part)[0])
+                for part in np.array_split(rows, -(-len(rows) // 32))
+            ]
+        )
+        positive = squared[squared > 0]
+        return float(np.sqrt(np.median(positive))) / 2 if len(positive) else 1.0

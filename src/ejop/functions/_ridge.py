@@ -11,8 +11,8 @@ from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
+from ejop.backends.gaussian import EXPONENT_LIMIT, exponential_table
 from ejop.functions._base import Cost, Function, check_bandwidth
-from ejop.functions._kernel import EXPONENT_LIMIT
 
 
 class RidgeFunction(Function):
@@ -81,7 +81,6 @@ class RidgeFunction(Function):
                 "definite kernel; use kernel='gaussian', or function='kernel' for a smoother."
             )
         self._choose(sample_weight)
-        self._center = self.X_.mean(0)
         X = self.X_ - self._center
         n = len(X)
         if n <= self.max_rows:
@@ -280,42 +279,46 @@ class RidgeFunction(Function):
 
     def _exponent(self, step: NDArray, Q: NDArray | None = None) -> float:
         """Largest exponent of the factorised form, for given queries or such as the centres."""
-        half_range = np.ptp(self._Z, axis=0) / 2
+        reach = np.ptp(self._Z, axis=0) / 2
         if Q is not None and len(Q):
-            half_range = np.maximum(half_range, np.abs(Q - self._middle).max(0))
-        return float((step * half_range).max() / self.bandwidth_**2)
+            reach = np.maximum(reach, np.abs(Q - self._middle).max(0))
+        return float((step * reach).max() / self.bandwidth_**2)
 
     def _exponential_table(self, step: NDArray) -> NDArray:
-        E = (self._Z - self._middle) * (step / self.bandwidth_**2)
-        E = np.exp(E.astype(self.X_.dtype, copy=False))
-        return np.hstack([E, 1 / E])
+        return exponential_table(self._Z, self._middle, step, self.bandwidth_)
 
-    def prepare(self, step: NDArray | None, n_excluded: int = 0) -> None:
+    def prepare(
+        self,
+        step: NDArray | None,
+        *,
+        budget: int | None = None,
+        n_queries: int = 0,
+        n_excluded: int = 0,
+    ) -> Cost:
         """Exponentials of the centres and, where most rows are left out, all their influences."""
-        if self._features is None and 2 * n_excluded > len(self.X_):
-            self._influence = self._influences(np.arange(len(self.X_)))
-        if step is not None and self._exponent(step) <= EXPONENT_LIMIT[self.X_.dtype]:
-            self._exponentials = (np.array(step), self._exponential_table(step))
-
-    def cost(self, step: NDArray | None) -> Cost:
-        """Form that will run and its memory."""
         p, d = self._Z.shape
         size, c = self.X_.itemsize, self.n_outputs_
-        which = "all rows" if self._features is None else f"{p} Nystrom centres"
-        sums = (2 if step is not None else 1) * (c + 1) * d * size
-        per_query = 3 * p * size + p * 8 + 2 * sums
+        all_rows = self._features is None
+        which = "all rows are centres" if all_rows else f"{p} Nystrom centres"
+        if all_rows and 2 * n_excluded > p and self._influence is None:
+            self._influence = self._influences(np.arange(p))
+        columns = d + 1 if step is None else 2 * d
+        per_query = 3 * p * size + 2 * p * 8 + 3 * (c + 1) * columns * size
+        fixed = p * p * 8 + p * columns * size
+        flops = 2 * p * columns * (c + 1)
         if step is None:
-            return Cost("ridge-analytic", per_query, p * p * 8, f"derivative exact, {which}")
-        exponent = self._exponent(step)
-        if exponent <= EXPONENT_LIMIT[self.X_.dtype]:
-            return Cost(
-                "ridge-product",
-                per_query,
-                p * p * 8 + 2 * p * d * size,
-                f"exponents reach {exponent:.3g}; {which}",
-            )
+            return Cost("ridge-analytic", per_query, fixed, which, flops)
+        exponent, limit = self._exponent(step), EXPONENT_LIMIT[self.X_.dtype]
+        if exponent <= limit:
+            self._exponentials = (np.array(step), self._exponential_table(step))
+            why = f"exponents reach {exponent:.3g}, under {limit:g}; {which}"
+            return Cost("ridge-product", per_query, fixed, why, flops)
         why = f"exponents reach {exponent:.3g}: kernels are shifted one feature at a time; {which}"
-        return Cost("ridge-direct", per_query, p * p * 8, why)
+        return Cost("ridge-direct", per_query, fixed, why, 4 * p * d * (d + c))
+
+    def release(self) -> None:
+        """Forget tables and influences."""
+        self._exponentials = self._influence = None
 
     def default_step(self) -> float:
         """Half the bandwidth."""
