@@ -52,7 +52,9 @@ def test_bandwidth_follows_its_rule(data, kernel):
     )
     best = losses.mean(1).argmin()
     excess = losses - losses[best]
-    allowed = excess.mean(1) <= excess.std(1) / np.sqrt(120)
+    shares = Y.mean(0)
+    constant = -(shares * np.log(shares)).sum()
+    allowed = excess.mean(1) <= np.maximum(excess.std(1) / np.sqrt(120), 1e-3 * constant)
     assert choose_bandwidth(X, Y, kernel=kernel) == pytest.approx(1.3 * grid[allowed].max())
 
 
@@ -69,6 +71,7 @@ def test_one_standard_error_rule():
     assert widest_within_one_error(grid, losses, np.ones(2)) == 2
     losses[2] = [0.1, 0.2]  # worse on every row alike
     assert widest_within_one_error(grid, losses, np.ones(2)) == 1
+    assert widest_within_one_error(grid, losses, np.ones(2), floor=0.2) == 2
 
 
 def test_loss_is_log_loss_or_squared_error():

@@ -23,7 +23,8 @@ class Gaussian:
 
     def __call__(self, u2: NDArray) -> NDArray:
         """Evaluate the kernel at squared ratios."""
-        return np.exp(-0.5 * np.asarray(u2))
+        u2 = np.asarray(u2)
+        return np.exp(u2 * u2.dtype.type(-0.5)) if u2.dtype.kind == "f" else np.exp(-0.5 * u2)
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,10 @@ class Compact:
         """Evaluate the kernel at squared ratios."""
         u2 = np.asarray(u2)
         inside = u2 <= 1
+        if self.outer == 0:
+            return inside.astype(u2.dtype) if u2.dtype.kind == "f" else inside.astype(float)
         base = 1 - np.minimum(u2, 1) ** (self.inner / 2)
-        return np.where(inside, base**self.outer, 0.0)
+        return np.where(inside, base**self.outer, 0)
 
 
 Kernel = Gaussian | Compact

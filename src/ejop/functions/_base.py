@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from ejop.backends.distances import squared_distances
 from ejop.differences import central_differences, softmax_chain
 
 
@@ -170,22 +171,11 @@ class Function(BaseEstimator):
 
     def _squared_distances(self, Q: NDArray, exclude: NDArray | None) -> tuple[NDArray, float]:
         """|q - x_i|^2 by a matrix product, (m, n), and how far rounding may have moved them."""
-        A = Q.astype(self.X_.dtype, copy=False) - self._center
-        own = np.einsum("md,md->m", A, A)
-        D = np.empty((len(A), len(self.X_)), dtype=A.dtype)
-        largest = float(own.max(initial=0))
-        for s in range(0, len(self.X_), 4096):  # centred piece by piece: no copy of all rows
-            B = self.X_[s : s + 4096] - self._center
-            norms = np.einsum("nd,nd->n", B, B)
-            piece = np.matmul(A, B.T, out=D[:, s : s + 4096])
-            piece *= -2
-            piece += norms
-            piece += own[:, None]
-            largest = max(largest, float(norms.max()))
+        D, slack = squared_distances(Q, self.X_, self._center)
         if exclude is not None:
             mine = np.flatnonzero(exclude >= 0)
             D[mine, exclude[mine]] = np.inf
-        return D, 16 * float(np.finfo(D.dtype).eps) * largest
+        return D, slack
 
     def _within(self, Q: NDArray, reach: NDArray, exclude: NDArray | None) -> NDArray:
         """Whether each training row may lie within reach of each query, (m, n)."""
