@@ -75,13 +75,12 @@ def expected_outer_product(
         )
         return empty().add(J, None if weights is None else weights[rows]), n_zeroed
 
-    blocks = plan.blocks()
+    blocks = plan.blocks(len(queries))
     total, zeroed = empty(), 0
     with closing(stream(one, blocks, plan.threads)) as parts:
         for part, n_zeroed in progress(parts, len(blocks)) if progress else parts:
             total.merge(part)
             zeroed += n_zeroed
-    function.release()
     if not np.isfinite(total._sum).all():
         raise FloatingPointError(
             f"the derivatives of {function!r} are not finite; check what it predicts near the "

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,9 @@ class Gaussian:
     support: float = np.inf
     factorises: bool = True
 
-    def __call__(self, u2: NDArray) -> NDArray:
-        """Evaluate the kernel at squared ratios."""
-        u2 = np.asarray(u2)
-        return np.exp(u2 * u2.dtype.type(-0.5)) if u2.dtype.kind == "f" else np.exp(-0.5 * u2)
+    def __call__(self, u2: ArrayLike, out: NDArray | None = None) -> NDArray:
+        """Evaluate the kernel at squared ratios, into ``out`` where given."""
+        return np.exp(np.multiply(u2, -0.5, out=out), out=out)
 
 
 @dataclass(frozen=True)
@@ -37,14 +36,19 @@ class Compact:
     support: float = 1.0
     factorises: bool = False
 
-    def __call__(self, u2: NDArray) -> NDArray:
-        """Evaluate the kernel at squared ratios."""
+    def __call__(self, u2: ArrayLike, out: NDArray | None = None) -> NDArray:
+        """Evaluate the kernel at squared ratios, into ``out`` where given."""
         u2 = np.asarray(u2)
         inside = u2 <= 1
         if self.outer == 0:
-            return inside.astype(u2.dtype) if u2.dtype.kind == "f" else inside.astype(float)
-        base = 1 - np.minimum(u2, 1) ** (self.inner / 2)
-        return np.where(inside, base**self.outer, 0)
+            return np.multiply(inside, 1.0, out=out, dtype=u2.dtype if out is not None else float)
+        base = np.minimum(u2, 1, out=out)
+        if self.inner != 2:
+            base = np.power(base, self.inner / 2, out=out)
+        base = np.subtract(1, base, out=out)
+        if self.outer != 1:
+            base = np.power(base, self.outer, out=out)
+        return np.multiply(base, inside, out=out)
 
 
 Kernel = Gaussian | Compact
@@ -65,8 +69,8 @@ def get_kernel(name: str) -> Kernel:
     Examples
     --------
     >>> from ejop.kernels import get_kernel
-    >>> get_kernel("epanechnikov")(0.25)
-    array(0.75)
+    >>> get_kernel("epanechnikov")([0.0, 0.25, 2.0])
+    array([1.  , 0.75, 0.  ])
     """
     try:
         return KERNELS[name]

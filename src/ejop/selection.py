@@ -166,13 +166,14 @@ def _block_losses(
     D[np.arange(len(rows)), rows] = np.inf
     if rule.factorises:
         D -= D.min(1, keepdims=True)  # a factor common to a row cancels
-    targets = Y if (w == 1).all() else Y * w[:, None].astype(Y.dtype)
-    weights = w.astype(D.dtype)
+    targets = (np.c_[Y, np.ones(len(Y))] * w[:, None]).astype(D.dtype)
+    K = np.empty_like(D)
     losses = np.empty((len(grid), len(rows)))
     for g, h in enumerate(grid):
-        K = rule(D * D.dtype.type(1 / h**2))
-        mass = (K @ weights)[:, None]
-        f = np.where(mass > 0, K @ targets / np.where(mass > 0, mass, 1), rest)
+        np.multiply(D, D.dtype.type(1 / h**2), out=K)
+        sums = rule(K, out=K) @ targets
+        mass = sums[:, -1:]
+        f = np.where(mass > 0, sums[:, :-1] / np.where(mass > 0, mass, 1), rest)
         losses[g] = pointwise_loss(f, Y[rows], prior, one_hot=one_hot)
     return losses
 
@@ -257,8 +258,8 @@ def _center(X: NDArray) -> NDArray:
 
 
 def _blocks(rows: NDArray, n: int) -> list[NDArray]:
-    """Rows in blocks whose distances to n rows take about 32 MB."""
-    size = int(np.clip(4_000_000 // n, 1, 256))
+    """Rows in blocks whose distances to n rows take about 8 MB."""
+    size = int(np.clip(1_000_000 // n, 1, 256))
     return np.array_split(rows, -(-len(rows) // size))
 
 

@@ -45,6 +45,15 @@ def _squared_distance(a, b):
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
+def _largest_shift(a, b, step):
+    """max_j 2 t_j |a_j - b_j|."""
+    largest = 0.0
+    for j in range(a.shape[0]):
+        largest = max(largest, 2.0 * step[j] * abs(a[j] - b[j]))
+    return largest
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
 def compact_sums(Q, X, near, labels, Y, weights, step, inv_h2, inner, outer, plus, minus, mass):
     """Un-normalised compact-kernel sums at x + t e_j and x - t e_j for a block of queries.
 
@@ -57,13 +66,29 @@ def compact_sums(Q, X, near, labels, Y, weights, step, inv_h2, inner, outer, plu
     n = X.shape[0]
     c = plus.shape[0]
     one_hot = labels.shape[0] > 0
+    h2 = 1.0 / inv_h2
+    margin = 1e-12 * h2  # rows this near to the rim are looked at feature by feature
+    largest_step = step.max()
     wp = np.empty(d)
     wm = np.empty(d)
+    constant = np.empty(c + 1)
     for q in range(m):
+        constant[:] = 0.0
         for i in range(n):
             if not near[q, i]:
                 continue
             squared = _squared_distance(Q[q], X[i])
+            shift = _largest_shift(Q[q], X[i], step)
+            if squared - shift > h2 + margin:
+                continue  # outside at every shift
+            if outer == 0 and squared + shift + largest_step * largest_step < h2 - margin:
+                constant[c] += weights[i]  # inside a ball at every shift: the same everywhere
+                if one_hot:
+                    constant[labels[i]] += weights[i]
+                else:
+                    for k in range(c):
+                        constant[k] += weights[i] * Y[i, k]
+                continue
             for j in range(d):
                 cross = 2.0 * step[j] * (Q[q, j] - X[i, j])
                 base = squared + step[j] * step[j]
@@ -82,29 +107,56 @@ def compact_sums(Q, X, near, labels, Y, weights, step, inv_h2, inner, outer, plu
                     for j in range(d):
                         plus[k, q, j] += Y[i, k] * wp[j]
                         minus[k, q, j] += Y[i, k] * wm[j]
+        for j in range(d):
+            mass[0, q, j] += constant[c]
+            mass[1, q, j] += constant[c]
+        for k in range(c):
+            for j in range(d):
+                plus[k, q, j] += constant[k]
+                minus[k, q, j] += constant[k]
 
 
 @njit(cache=True, nogil=True)
-def _rank_neighbors(order, base, moved, bound, k, values, rows):
-    """Put the k smallest of base + moved into ``values`` and ``rows``, ties to the earlier row.
+def _kth_smallest(values, k):
+    """Value of rank k (0-based); reorders ``values``."""
+    lo, hi = 0, values.shape[0] - 1
+    while lo < hi:
+        pivot = values[(lo + hi) // 2]
+        i, j = lo, hi
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            hi = j
+        elif k >= i:
+            lo = i
+        else:
+            break
+    return values[k]
 
-    ``base`` ascends and |moved| <= bound, so the scan ends once base - bound passes the k-th best.
-    """
+
+@njit(cache=True, nogil=True)
+def _rank_neighbors(base, moved, sign, k, values, places):
+    """Places of the k smallest of base + sign * moved, ties to the earlier; ``values`` is
+    scratch."""
     size = 0
     for a in range(base.shape[0]):
-        if size == k and base[a] - bound > values[k - 1]:
-            break
-        value, row = base[a] + moved[a], order[a]
-        if size == k:
-            if value > values[k - 1] or (value == values[k - 1] and row > rows[k - 1]):
-                continue
-        else:
+        value = base[a] + sign * moved[a]
+        if size < k:
             size += 1
+        elif value >= values[k - 1]:
+            continue
         b = size - 1
-        while b > 0 and (values[b - 1] > value or (values[b - 1] == value and rows[b - 1] > row)):
-            values[b], rows[b] = values[b - 1], rows[b - 1]
+        while b > 0 and values[b - 1] > value:
+            values[b], places[b] = values[b - 1], places[b - 1]
             b -= 1
-        values[b], rows[b] = value, row
+        values[b], places[b] = value, a
 
 
 @njit(cache=True, nogil=True)
@@ -125,33 +177,43 @@ def neighbor_sums(Q, X, near, k, labels, Y, weights, step, plus, minus, mass):
                 found[size] = i
                 size += 1
         squared = np.empty(size)
+        shift = np.empty(size)  # the most that any shift can change |x - x_i|^2 - t^2
         for a in range(size):
             squared[a] = _squared_distance(Q[q], X[found[a]])
-        ascending = np.argsort(squared, kind="mergesort")  # stable: equal rows stay in order
-        order = found[:size][ascending]
-        base = squared[ascending]
-        # |x +- t e_j - x_i|^2 - t^2 = base +- 2 t (x_j - x_ij), a contiguous row per feature
-        moved = np.empty((d, size))
+            shift[a] = _largest_shift(Q[q], X[found[a]], step)
+        # At every shift the k rows nearest to x keep the k-th value at or below this.
+        kth = _kth_smallest(squared.copy(), k - 1)
+        ceiling = 0.0
         for a in range(size):
-            for j in range(d):
-                moved[j, a] = 2.0 * step[j] * (Q[q, j] - X[order[a], j])
-        for j in range(d):
-            bound = 0.0
+            if squared[a] <= kth:
+                ceiling = max(ceiling, squared[a] + shift[a])
+        kept = 0
+        for a in range(size):
+            if squared[a] - shift[a] <= ceiling:
+                found[kept], squared[kept] = found[a], squared[a]
+                kept += 1
+        size = kept
+        order, base = found[:size], squared[:size]
+        for first in range(0, d, 16):  # a few features at a time stay in cache
+            last = min(first + 16, d)
+            # |x +- t e_j - x_i|^2 - t^2 = base +- 2 t (x_j - x_ij), a contiguous row per feature
+            moved = np.empty((last - first, size))
             for a in range(size):
-                bound = max(bound, abs(moved[j, a]))
-            for side in range(2):
-                if side == 1:
-                    moved[j] *= -1.0
-                _rank_neighbors(order, base, moved[j], bound, k, values, chosen)
-                out = plus if side == 0 else minus
-                for b in range(k):
-                    i = chosen[b]
-                    mass[side, q, j] += weights[i]
-                    if labels.shape[0] > 0:
-                        out[labels[i], q, j] += weights[i]
-                    else:
-                        for c in range(out.shape[0]):
-                            out[c, q, j] += weights[i] * Y[i, c]
+                for j in range(first, last):
+                    moved[j - first, a] = 2.0 * step[j] * (Q[q, j] - X[order[a], j])
+            for j in range(first, last):
+                row = moved[j - first]
+                for side in range(2):
+                    _rank_neighbors(base, row, 1.0 - 2.0 * side, k, values, chosen)
+                    out = plus if side == 0 else minus
+                    for b in range(k):
+                        i = order[chosen[b]]
+                        mass[side, q, j] += weights[i]
+                        if labels.shape[0] > 0:
+                            out[labels[i], q, j] += weights[i]
+                        else:
+                            for c in range(out.shape[0]):
+                                out[c, q, j] += weights[i] * Y[i, c]
 
 
 @njit(cache=True, nogil=True)

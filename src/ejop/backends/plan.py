@@ -58,10 +58,10 @@ class Plan:
     notes: list[str] = field(default_factory=list)
     mass_zeroed: float | None = None
 
-    def blocks(self) -> list[slice]:
-        """Slices of the query rows, in order."""
-        starts = range(0, self.n_queries, self.block)
-        return [slice(s, min(s + self.block, self.n_queries)) for s in starts]
+    def blocks(self, n_queries: int | None = None) -> list[slice]:
+        """Slices of the query rows, in order; of another number of them where given."""
+        n = self.n_queries if n_queries is None else n_queries
+        return [slice(s, min(s + self.block, n)) for s in range(0, n, self.block)]
 
     def __str__(self) -> str:
         head = (
@@ -127,8 +127,9 @@ def make_plan(
     block = int(np.clip(room // threads // cost.bytes_per_query, 1, np.clip(short, 64, MAX_BLOCK)))
     rounds = -(-n_queries // (block * threads))  # even blocks: every thread gets the same work
     block = max(1, -(-n_queries // (rounds * threads)))
+    batch = min(batch, block)
     # Whole groups to a block: the standard error does not depend on the block size.
-    block = max(batch, block // batch * batch)
+    block = block // batch * batch
     threads = min(threads, -(-n_queries // block))
     memory = fixed + threads * (block * cost.bytes_per_query + matrices)
     notes = [f"{cost.method}: {cost.why}"] if cost.why else []

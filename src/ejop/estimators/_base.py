@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from ejop.backends.plan import make_plan
+from ejop.backends.plan import Plan, make_plan
 from ejop.differences import check_step, jacobian, mass_threshold
 from ejop.expectation import expected_outer_product
 from ejop.functions import Function, KernelSmoother, ModelFunction, NeighborsSmoother, RidgeFunction
@@ -24,6 +24,8 @@ from ejop.metric import components, eigh_descending, pair_distances
 from ejop.outerproduct import OuterProduct
 from ejop.progress import CallbackSupportMixin, track, with_callbacks
 
+#: queries of the first round of ``n_queries="auto"``; each round doubles the sample
+FIRST_ROUND = 256
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 
 
@@ -55,7 +57,8 @@ class OuterProductEstimator(
             Interval(Real, 0, 1, closed="neither"),
         ],
         "diagonal": ["boolean"],
-        "n_queries": [None, Interval(Integral, 1, None, closed="left")],
+        "n_queries": [None, Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "tol": [_POSITIVE],
         "memory_limit": [None, Interval(Integral, 1, None, closed="left")],
         "n_jobs": [None, Integral],
         "random_state": ["random_state"],
@@ -95,11 +98,7 @@ class OuterProductEstimator(
         _require_two(rows)
         function = self._make_function().fit(rows, Y, weights)
         step = self._choose_step(function)
-        queries = np.arange(len(rows))
-        if self.n_queries is not None and self.n_queries < len(rows):
-            rng = check_random_state(self.random_state)
-            queries = np.sort(rng.choice(len(rows), self.n_queries, replace=False))
-        total, plan = self._sum(function, step, queries, weights)
+        total, plan = self._sum(function, step, self._query_rounds(len(rows)), weights)
         self._store(function, step, total, plan)
         return self
 
@@ -143,7 +142,7 @@ class OuterProductEstimator(
             function = clone(old).set_params(**_settled(old))
             references = np.vstack([old.X_, rows.astype(old.X_.dtype, copy=False)])
             function.fit(references, np.vstack([old.Y_, Y]), weights)
-        total, plan = self._sum(function, step, queries, weights)
+        total, plan = self._sum(function, step, [queries], weights)
         self._store(function, step, total if first else total.merge(self._outer_product), plan)
         return self
 
@@ -202,52 +201,94 @@ class OuterProductEstimator(
         step = function.default_step() if automatic else self.step
         return check_step(step, function.n_features_in_)
 
+    def _query_rounds(self, n: int) -> list[NDArray]:
+        """Rows to average over, in rounds; after each, ``n_queries="auto"`` may stop."""
+        if self.n_queries is None or (self.n_queries != "auto" and self.n_queries >= n):
+            return [np.arange(n)]
+        order = check_random_state(self.random_state).permutation(n)
+        if self.n_queries != "auto":
+            return [np.sort(order[: self.n_queries])]
+        ends = [FIRST_ROUND]
+        while ends[-1] < n:
+            ends.append(2 * ends[-1])
+        return np.split(order, [end for end in ends if end < n])
+
     def _sum(
         self,
         function: Function,
         step: NDArray | None,
-        queries: NDArray,
+        rounds: list[NDArray],
         weights: NDArray | None,
-    ) -> tuple[OuterProduct, Any]:
+    ) -> tuple[OuterProduct, Plan]:
         leave_out = self.leave_one_out and function.leaves_out
+        n_queries = sum(map(len, rounds[:3]))
         plan = make_plan(
             function,
-            len(queries),
+            n_queries,
             step,
             n_jobs=self.n_jobs,
             memory_limit=self.memory_limit,
-            n_excluded=len(queries) if leave_out else 0,
+            n_excluded=n_queries if leave_out else 0,
         )
         min_mass = self._min_mass(function)
-        if self.leave_one_out and not leave_out:
-            plan.notes.append("leave_one_out: a model cannot leave a row out, so none is")
-        total, zeroed = expected_outer_product(
-            function,
-            queries,
-            plan,
-            step=step,
-            leave_one_out=leave_out,
-            weights=weights,
-            softmax=self._softmax(),
-            diagonal=self.diagonal,
-            min_mass=min_mass,
-            progress=lambda parts, n: track(parts, n, self, type(self).__name__, self.verbose),
-        )
+        total, zeroed = None, 0
+        try:
+            for queries in rounds:
+                part, n_zeroed = expected_outer_product(
+                    function,
+                    queries,
+                    plan,
+                    step=step,
+                    leave_one_out=leave_out,
+                    weights=weights,
+                    softmax=self._softmax(),
+                    diagonal=self.diagonal,
+                    min_mass=min_mass,
+                    progress=lambda parts, n: track(
+                        parts, n, self, type(self).__name__, self.verbose
+                    ),
+                )
+                total = part if total is None else total.merge(part)
+                zeroed += n_zeroed
+                if total.relative_error() <= self.tol:
+                    break
+        finally:
+            function.release()
+        assert total is not None
+        plan.n_queries = total.count
+        self._annotate(plan, function, total, min_mass, zeroed)
+        return total, plan
+
+    def _annotate(
+        self,
+        plan: Plan,
+        function: Function,
+        total: OuterProduct,
+        min_mass: float | None,
+        zeroed: int,
+    ) -> None:
+        """Say in the plan what was chosen and what it came to."""
         for name in ("bandwidth", "penalty"):
             value = getattr(function, f"{name}_", None)
             if value is not None:
                 mine = getattr(self, name) if isinstance(self.function, str) else None
                 chosen = "auto" in (getattr(function, name), mine)
-                how = "by leave-one-out" if chosen else "given"
-                plan.notes.append(f"{name}: {value:.6g} ({how})")
-        if min_mass is not None:
-            share = zeroed / (len(queries) * function.n_features_in_)
+                plan.notes.append(
+                    f"{name}: {value:.6g} ({'by leave-one-out' if chosen else 'given'})"
+                )
+        if self.leave_one_out and not function.leaves_out:
+            plan.notes.append("leave_one_out: a model cannot leave a row out, so none is")
+        if self.n_queries == "auto":
             plan.notes.append(
-                f"min_mass: at least {min_mass:.4g} rows in both balls; {share:.1%} of the "
-                "derivatives had fewer and were set to zero"
+                f"n_queries: {total.count} of {plan.n_rows} rows reach a standard error of "
+                f"{total.relative_error():.2%} (tol={self.tol:g})"
             )
-            plan.mass_zeroed = share
-        return total, plan
+        if min_mass is not None:
+            plan.mass_zeroed = zeroed / (total.count * function.n_features_in_)
+            plan.notes.append(
+                f"min_mass: at least {min_mass:.4g} rows in both balls; {plan.mass_zeroed:.1%} of "
+                "the derivatives had fewer and were set to zero"
+            )
 
     def _min_mass(self, function: Function) -> float | None:
         if self.min_mass is None:

@@ -65,8 +65,11 @@ class EJOP(OuterProductEstimator):
         Directions kept: a count, a share of the energy, those before the largest gap, or all.
     diagonal : bool, default=False
         Keep the diagonal alone: one weight per feature.
-    n_queries : int or None, default=None
-        Random rows whose outer products are averaged; all by default.
+    n_queries : int, "auto" or None, default=None
+        Random rows whose outer products are averaged; all by default. "auto" doubles the sample
+        until the standard error of the matrix is under ``tol``: the cost is then linear in rows.
+    tol : float, default=0.05
+        Standard error for ``n_queries="auto"``, relative in Frobenius norm.
     memory_limit : int or None, default=None
         Bytes for temporaries; scikit-learn's ``working_memory`` by default.
     n_jobs : int or None, default=None
@@ -155,7 +158,8 @@ class EJOP(OuterProductEstimator):
         shrinkage: float = 0.0,
         n_components: int | float | str | None = None,
         diagonal: bool = False,
-        n_queries: int | None = None,
+        n_queries: int | str | None = None,
+        tol: float = 0.05,
         memory_limit: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -177,6 +181,7 @@ class EJOP(OuterProductEstimator):
         self.n_components = n_components
         self.diagonal = diagonal
         self.n_queries = n_queries
+        self.tol = tol
         self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -251,7 +256,8 @@ class EGOP(OuterProductEstimator):
     shrinkage : float, default=0.0
     n_components : int, float in (0, 1), "gap" or None, default=None
     diagonal : bool, default=False
-    n_queries : int or None, default=None
+    n_queries : int, "auto" or None, default=None
+    tol : float, default=0.05
     memory_limit : int or None, default=None
     n_jobs : int or None, default=None
     random_state : int, RandomState instance or None, default=None
@@ -291,7 +297,8 @@ class EGOP(OuterProductEstimator):
         shrinkage: float = 0.0,
         n_components: int | float | str | None = None,
         diagonal: bool = False,
-        n_queries: int | None = None,
+        n_queries: int | str | None = None,
+        tol: float = 0.05,
         memory_limit: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -312,6 +319,7 @@ class EGOP(OuterProductEstimator):
         self.n_components = n_components
         self.diagonal = diagonal
         self.n_queries = n_queries
+        self.tol = tol
         self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.random_state = random_state

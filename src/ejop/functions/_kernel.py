@@ -24,7 +24,7 @@ LOCAL_SHARE = 0.1
 #: rows and queries below which products over all rows are quick anyway
 LOCAL_ROWS, LOCAL_QUERIES = 2000, 512
 #: share of the budget that tables of references may take before they are streamed
-TABLE_SHARE = 0.75
+TABLE_SHARE = 0.5
 #: share of the budget that one tile takes then, and its rows at the least
 TILE_SHARE, MIN_TILE = 0.1, 256
 
@@ -186,7 +186,8 @@ class KernelSmoother(Function):
         if not self._kernel.factorises:
             why = f"the {self.kernel} kernel is compact: only rows within reach are summed"
             self._form = None
-            return Cost("compact", n * (2 * size + 1) + 4 * (c + 1) * d * 8, n * d * size, why)
+            per_query = n * (size + 1) + 4 * (c + 1) * d * 8
+            return Cost("compact", per_query, 4096 * (d + 1) * size, why, 3 * n * d)
         self._form = form = self._choose_form(step, budget, n_queries)
         references, why = form.references, "; ".join(form.reasons)
         dtype = references.dtype

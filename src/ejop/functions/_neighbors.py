@@ -93,7 +93,8 @@ class NeighborsSmoother(Function):
         why = (
             f"the {self.n_neighbors} nearest of each shifted point are among one set of candidates"
         )
-        return Cost("neighbors", per_query, n * (d + 1) * 8, why, 40 * n * d)
+        scratch = (n * 24 + 4096 * d) * 8  # candidates of one query, a few features at a time
+        return Cost("neighbors", per_query, 2 * scratch, why, 10 * n * d)
 
     def default_step(self) -> float:
         """Half the median distance to the k-th neighbour, over at most 512 evenly spaced rows."""

@@ -81,17 +81,20 @@ class RidgeFunction(Function):
                 "definite kernel; use kernel='gaussian', or function='kernel' for a smoother."
             )
         self._choose(sample_weight)
-        X = self.X_ - self._center
+        # Coefficients of either sign nearly cancel in the sums, so these are always in float64.
+        X = (self.X_ - self._center).astype(np.float64, copy=False)
         n = len(X)
-        if n <= self.max_rows:
-            self._rows = np.arange(n)
-            self._fit_all(X)
-        else:
+        self._rows = np.arange(n)
+        if n > self.max_rows:
             rng = check_random_state(self.random_state)
             self._rows = np.sort(rng.choice(n, min(self.n_centers, n), replace=False))
+        self.centers_, self._Z = self.X_[self._rows], X[self._rows]
+        self._features: NDArray | None = None
+        self._influence: NDArray | None = None
+        if n > self.max_rows:
             self._fit_nystrom(X)
-        self.centers_ = self.X_[self._rows]
-        self._Z = X[self._rows]
+        else:
+            self._fit_all(X)
         self._exponentials: tuple[NDArray, NDArray] | None = None
 
     def _choose(self, sample_weight: NDArray | None) -> None:
@@ -123,18 +126,16 @@ class RidgeFunction(Function):
         """Solve (S K S + penalty I) b = S (Y - mean), a = S b, with S the square roots of the
         weights."""
         S = np.sqrt(self._weights())
-        K = S[:, None] * self._kernel(X.astype(np.float64), X.astype(np.float64)) * S
+        K = S[:, None] * self._kernel(X, X) * S
         K[np.diag_indices_from(K)] += self.penalty_
         self._factor = cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
         residual = S[:, None] * (self.Y_ - self.prior_).astype(np.float64)
         self.coefficients_ = S[:, None] * cho_solve(self._factor, residual)
         self._root_weights = S
-        self._influence: NDArray | None = None
-        self._features = None
 
     def _fit_nystrom(self, X: NDArray) -> None:
         """Ridge on the features phi(x) = R^-T k(x), R^T R the kernel matrix of the centres."""
-        Z = X[self._rows].astype(np.float64)
+        Z = self._Z
         K = self._kernel(Z, Z)
         K[np.diag_indices_from(K)] += 1e-10 * len(Z)
         self._features = cholesky(K, lower=False, check_finite=False)
@@ -152,7 +153,7 @@ class RidgeFunction(Function):
         self.coefficients_ = solve_triangular(self._features, b, check_finite=False)
 
     def _phi(self, X: NDArray) -> NDArray:
-        k = self._kernel(X.astype(np.float64), (self.X_[self._rows] - self._center).astype(float))
+        k = self._kernel(X, self._Z)
         return solve_triangular(self._features, k.T, trans="T", check_finite=False).T
 
     def _kernel(self, A: NDArray, B: NDArray) -> NDArray:
@@ -175,7 +176,7 @@ class RidgeFunction(Function):
             alive = own > 0
             s = np.where(alive, self.coefficients_[rows] / np.where(alive, own, 1), 0)
             return b, s
-        phi = self._phi(self.X_[rows] - self._center)
+        phi = self._phi(self._queries(self.X_[rows]))
         solved = cho_solve(self._factor, phi.T, check_finite=False).T
         w = self._weights()[rows, None]
         leverage = w * np.einsum("ip,ip->i", phi, solved)[:, None]
@@ -211,7 +212,7 @@ class RidgeFunction(Function):
         """Values of f at x + t_j e_j and x - t_j e_j."""
         Q = self._queries(Q)
         step = np.asarray(step, dtype=np.float64)
-        if self._exponent(step, Q) <= EXPONENT_LIMIT[self.X_.dtype]:
+        if self._exponent(step, Q) <= EXPONENT_LIMIT[self._Z.dtype]:
             tables = self._factorised_sums(Q, step, exclude)
         else:
             tables = self._direct_sums(Q, step, exclude)
@@ -297,7 +298,7 @@ class RidgeFunction(Function):
     ) -> Cost:
         """Exponentials of the centres and, where most rows are left out, all their influences."""
         p, d = self._Z.shape
-        size, c = self.X_.itemsize, self.n_outputs_
+        size, c = self._Z.itemsize, self.n_outputs_
         all_rows = self._features is None
         which = "all rows are centres" if all_rows else f"{p} Nystrom centres"
         if all_rows and 2 * n_excluded > p and self._influence is None:
@@ -308,7 +309,7 @@ class RidgeFunction(Function):
         flops = 2 * p * columns * (c + 1)
         if step is None:
             return Cost("ridge-analytic", per_query, fixed, which, flops)
-        exponent, limit = self._exponent(step), EXPONENT_LIMIT[self.X_.dtype]
+        exponent, limit = self._exponent(step), EXPONENT_LIMIT[self._Z.dtype]
         if exponent <= limit:
             self._exponentials = (np.array(step), self._exponential_table(step))
             why = f"exponents reach {exponent:.3g}, under {limit:g}; {which}"
@@ -325,4 +326,4 @@ class RidgeFunction(Function):
         return self.bandwidth_ / 2
 
     def _queries(self, Q: NDArray) -> NDArray:
-        return np.asarray(Q, dtype=self.X_.dtype) - self._center
+        return (np.asarray(Q) - self._center).astype(np.float64, copy=False)

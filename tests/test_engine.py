@@ -1,0 +1,221 @@
+"""The engine: plans, memory, streams, threads, interruption."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+from sklearn import config_context
+
+from ejop import EGOP, EJOP
+from ejop.backends.plan import make_plan
+from ejop.backends.threads import n_threads, stream
+from ejop.datasets import make_multi_index
+from ejop.functions import KernelSmoother, NeighborsSmoother, RidgeFunction
+
+MIB = 2**20
+
+
+def close(a, b, tolerance):
+    np.testing.assert_allclose(a, b, atol=tolerance * np.abs(b).max())
+
+
+@pytest.fixture(scope="module")
+def rows():
+    X, y, _ = make_multi_index(3000, 12, random_state=0)
+    return X, y
+
+
+@pytest.mark.parametrize("function", ["kernel", "ball", "knn", "ridge"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-6)])
+def test_any_threads_and_blocks_give_the_same_matrix(rows, function, dtype, tolerance):
+    X, y = rows[0][:1200].astype(dtype), rows[1][:1200]
+    settings = {"function": function, "bandwidth": 2.5, "penalty": 0.1, "n_queries": 600}
+    fits = [
+        EJOP(**settings, random_state=0, n_jobs=jobs, memory_limit=limit).fit(X, y)
+        for jobs, limit in [(1, None), (2, None), (2, 16 * MIB), (3, 12 * MIB + 500_000)]
+    ]
+    assert len({(f.plan_.threads, f.plan_.block) for f in fits}) >= 2
+    for other in fits[1:]:
+        close(other.metric_, fits[0].metric_, tolerance)
+
+
+@pytest.mark.parametrize("targets", ["classes", "real"])
+@pytest.mark.parametrize("differences", ["central", "analytic"])
+def test_streamed_references_give_the_same_matrix(rows, targets, differences):
+    X, y = rows
+    estimator = EJOP if targets == "classes" else EGOP
+    target = y if targets == "classes" else X[:, 0] ** 2
+    settings = {"bandwidth": 2.0, "differences": differences, "n_queries": 300, "random_state": 0}
+    whole = estimator(**settings).fit(X, target)
+    tiled = estimator(**settings, memory_limit=MIB).fit(X, target)
+    assert "streamed in tiles" in str(tiled.plan_)
+    assert "streamed" not in str(whole.plan_)
+    close(tiled.metric_, whole.metric_, 1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_local_plan_gives_the_same_matrix(rows, dtype):
+    X, y = rows[0].astype(dtype), rows[1]
+    local = EJOP(bandwidth=0.3, step=0.03).fit(X, y)
+    assert local.plan_.method == "gaussian-local"
+    assert "only they are summed" in str(local.plan_)
+    function = KernelSmoother(bandwidth=0.3).fit(X.astype(float), np.eye(3)[y])
+    J = function.differences(X.astype(float), np.full(12, 0.03), np.arange(3000), softmax=True)
+    M = np.einsum("mcd,mce->de", J, J) / 3000
+    close(local.metric_, M, 1e-9 if dtype == np.float64 else 1e-4)
+
+
+def test_auto_queries_stop_at_the_tolerance(rows):
+    X, y = rows
+    loose = EJOP(n_queries="auto", tol=0.2, random_state=0).fit(X, y)
+    tight = EJOP(n_queries="auto", tol=0.06, random_state=0).fit(X, y)
+    whole = EJOP(bandwidth=tight.bandwidth_).fit(X, y)
+    assert loose.n_queries_ == 256
+    assert 256 < tight.n_queries_ < 3000
+    norm = np.linalg.norm
+    assert norm(tight.metric_stderr_) / norm(tight.metric_) <= 0.06
+    assert norm(tight.metric_ - whole.metric_) / norm(whole.metric_) < 2 * 0.06
+    assert f"n_queries: {tight.n_queries_} of 3000 rows reach" in str(tight.plan_)
+    everything = EJOP(n_queries="auto", tol=1e-9, random_state=0).fit(X[:700], y[:700])
+    assert everything.n_queries_ == 700
+    close(everything.metric_, EJOP(random_state=0).fit(X[:700], y[:700]).metric_, 1e-12)
+
+
+def test_plan_follows_the_budget():
+    X, y, _ = make_multi_index(2000, 30, random_state=0)
+    f = KernelSmoother(bandwidth=2.0).fit(X, np.eye(3)[y])
+    step = np.full(30, 1.0)
+    large = make_plan(f, 2000, step, n_jobs=2)
+    small = make_plan(f, 2000, step, n_jobs=2, memory_limit=5 * MIB)
+    assert small.block < large.block
+    assert small.memory <= 5 * MIB
+    assert large.block % large.batch == 0
+    with config_context(working_memory=5):
+        assert make_plan(f, 2000, step, n_jobs=2).block == small.block
+    with pytest.raises(MemoryError, match="raise it, reduce the rows or features"):
+        make_plan(NeighborsSmoother().fit(X, X), 2000, step, memory_limit=50_000)
+
+
+MEASURE = """
+import resource, sys
+import numpy as np
+import ejop.backends.compiled
+from ejop import EJOP
+X = np.load(sys.argv[1], mmap_mode="r")
+y = np.load(sys.argv[2])
+function, limit = sys.argv[3], int(sys.argv[4])
+settings = dict(function=function, bandwidth=3.0, penalty=0.1, random_state=0, n_jobs=2)
+EJOP(**settings, n_queries=64).fit(np.array(X[:300]), y[:300])
+float(X.sum())  # the pages of the map are the data
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+fitted = EJOP(**settings, n_queries=256, memory_limit=limit).fit(X, y)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, fitted.plan_.memory)
+"""
+
+
+@pytest.mark.parametrize("function", ["kernel", "ball", "knn"])
+def test_memory_stays_within_the_budget_and_maps_are_not_copied(tmp_path, function):
+    X, y, _ = make_multi_index(60_000, 100, random_state=0)  # 46 MiB
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    limit = 40 * MIB
+    arguments = [tmp_path / "X.npy", tmp_path / "y.npy", function, limit]
+    out = subprocess.run(
+        [sys.executable, "-c", MEASURE, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    used, planned = map(int, out.stdout.split())
+    assert planned <= limit
+    # The budget, plus X's means, finiteness checks and y as one-hot columns, but no copy of X.
+    assert used <= limit + 16 * MIB
+
+
+LONG = """
+import sys, time
+import numpy as np
+from ejop import EJOP
+from ejop.datasets import make_multi_index
+from sklearn.exceptions import NotFittedError
+X, y, _ = make_multi_index(30_000, 100, random_state=0)
+estimator = EJOP(bandwidth=5.0, verbose=1)
+try:
+    estimator.fit(X, y)
+except KeyboardInterrupt:
+    try:
+        estimator.transform(X)
+    except NotFittedError:
+        print("unfitted")
+"""
+
+
+def test_ctrl_c_stops_soon_and_leaves_nothing_fitted():
+    child = subprocess.Popen(
+        [sys.executable, "-c", LONG], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert child.stderr is not None
+        seen = ""
+        while "blocks" not in seen:  # the sums are running
+            piece = child.stderr.read(1)
+            assert piece, seen
+            seen += piece
+        start = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        out, _ = child.communicate(timeout=60)
+        assert out.strip() == "unfitted"
+        assert time.monotonic() - start < 15  # two seconds on an idle machine
+    finally:
+        child.kill()
+
+
+def test_stream_keeps_order_and_limits_the_blas():
+    from threadpoolctl import ThreadpoolController
+
+    def work(i):
+        pools = ThreadpoolController().select(user_api="blas").info()
+        return i, max(pool["num_threads"] for pool in pools)
+
+    assert list(stream(work, range(20), 3)) == [(i, 1) for i in range(20)]
+    assert n_threads(2) == 2
+    assert n_threads(-1) == os.cpu_count()
+
+
+def test_a_broken_block_is_heard():
+    def work(i):
+        if i == 3:
+            raise RuntimeError("block three")
+        return i
+
+    with pytest.raises(RuntimeError, match="block three"):
+        list(stream(work, range(20), 2))
+
+
+def test_nystrom_takes_over_beyond_max_rows(rows):
+    X, y = rows
+    ridge = RidgeFunction(bandwidth=4.0, penalty=0.1, max_rows=1000, n_centers=400, random_state=0)
+    fitted = EJOP(ridge, n_queries=300, random_state=0).fit(X, y)
+    assert "400 Nystrom centres" in str(fitted.plan_)
+    exact = EJOP("ridge", bandwidth=4.0, penalty=0.1, n_queries=300, random_state=0).fit(X, y)
+    assert "all rows are centres" in str(exact.plan_)
+    close(fitted.metric_, exact.metric_, 0.1)
+
+
+def test_compiled_code_is_cached_on_disk(tmp_path):
+    code = textwrap.dedent(
+        """
+        import numpy as np
+        from ejop import EJOP
+        X = np.random.default_rng(0).normal(size=(40, 3))
+        EJOP().fit(X, np.arange(40) % 2)
+        """
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    assert any(tmp_path.rglob("*softmax_quotient*.nbc"))
