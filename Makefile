@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format clean
+.PHONY: help demo test lint format bench bench-quick clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -37,6 +37,12 @@ test: lint ## lint, type-check and test
 format: $(VENV)/.test ## rewrite the code as ruff likes it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.test ## time ejop beside its peers, keep the figures (see benchmarks/README.md)
+	$(BIN)/python -m benchmarks
+
+bench-quick: $(VENV)/.test ## the same at smaller sizes, in two minutes
+	$(BIN)/python -m benchmarks --quick
 
 clean: ## remove the environment and what tests and the demo wrote
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis demo build dist

@@ -13,7 +13,9 @@ from ejop._version import __version__
 
 _HOMES = {
     "EGOP": "ejop.estimators",
+    "EGOPRegressor": "ejop.estimators",
     "EJOP": "ejop.estimators",
+    "EJOPClassifier": "ejop.estimators",
     "egop_matrix": "ejop.estimators",
     "ejop_matrix": "ejop.estimators",
     "OuterProduct": "ejop.outerproduct",
@@ -23,6 +25,8 @@ _HOMES = {
 __all__ = [
     "EGOP",
     "EJOP",
+    "EGOPRegressor",
+    "EJOPClassifier",
     "OuterProduct",
     "__version__",
     "egop_matrix",

@@ -89,12 +89,21 @@ def compact_sums(Q, X, near, labels, Y, weights, step, inv_h2, inner, outer, plu
                     for k in range(c):
                         constant[k] += weights[i] * Y[i, k]
                 continue
+            w = weights[i]
+            if outer == 0:  # without branches, so that it vectorises
+                for j in range(d):
+                    cross = 2.0 * step[j] * (Q[q, j] - X[i, j])
+                    base = squared + step[j] * step[j]
+                    wp[j] = w if base + cross <= h2 else 0.0
+                    wm[j] = w if base - cross <= h2 else 0.0
+            else:
+                for j in range(d):
+                    cross = 2.0 * step[j] * (Q[q, j] - X[i, j])
+                    base = squared + step[j] * step[j]
+                    # |x +- t e_j - x_i|^2; rounding must not take it below zero
+                    wp[j] = w * _profile(max(base + cross, 0.0) * inv_h2, inner, outer)
+                    wm[j] = w * _profile(max(base - cross, 0.0) * inv_h2, inner, outer)
             for j in range(d):
-                cross = 2.0 * step[j] * (Q[q, j] - X[i, j])
-                base = squared + step[j] * step[j]
-                # |x +- t e_j - x_i|^2; rounding must not take it below zero
-                wp[j] = weights[i] * _profile(max(base + cross, 0.0) * inv_h2, inner, outer)
-                wm[j] = weights[i] * _profile(max(base - cross, 0.0) * inv_h2, inner, outer)
                 mass[0, q, j] += wp[j]
                 mass[1, q, j] += wm[j]
             if one_hot:

@@ -1,5 +1,6 @@
 """The scikit-learn face: EJOP for classes, EGOP for real targets."""
 
 from ejop.estimators._ejop import EGOP, EJOP, egop_matrix, ejop_matrix
+from ejop.estimators._predictors import EGOPRegressor, EJOPClassifier
 
-__all__ = ["EGOP", "EJOP", "egop_matrix", "ejop_matrix"]
+__all__ = ["EGOP", "EJOP", "EGOPRegressor", "EJOPClassifier", "egop_matrix", "ejop_matrix"]

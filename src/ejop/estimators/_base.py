@@ -221,7 +221,7 @@ class OuterProductEstimator(
         weights: NDArray | None,
     ) -> tuple[OuterProduct, Plan]:
         leave_out = self.leave_one_out and function.leaves_out
-        n_queries = sum(map(len, rounds[:3]))
+        n_queries = len(rounds[0])
         plan = make_plan(
             function,
             n_queries,

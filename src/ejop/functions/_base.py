@@ -77,6 +77,7 @@ class Function(BaseEstimator):
         self.X_, self.Y_, self.sample_weight_ = X, Y.astype(X.dtype, copy=False), sample_weight
         self.n_features_in_ = X.shape[1]
         self.n_outputs_ = Y.shape[1]
+        self._low, self._high = X.min(0), X.max(0)
         self._center = X.mean(0, dtype=np.float64).astype(X.dtype)
         self.prior_ = np.average(Y, axis=0, weights=sample_weight).astype(X.dtype)
         self._fit(sample_weight)
@@ -177,10 +178,10 @@ class Function(BaseEstimator):
             D[mine, exclude[mine]] = np.inf
         return D, slack
 
-    def _within(self, Q: NDArray, reach: NDArray, exclude: NDArray | None) -> NDArray:
-        """Whether each training row may lie within reach of each query, (m, n)."""
-        D, slack = self._squared_distances(Q, exclude)
-        return (reach**2 + slack).astype(D.dtype)[:, None] >= D
+    def _shift_bound(self, Q: NDArray, step: NDArray) -> NDArray:
+        """The most that a shift of each query can change |x - x_i|^2 - t^2, for any row, (m,)."""
+        reach = np.maximum(Q - self._low, self._high - Q)
+        return (2 * step * reach).max(1)
 
     def _weights(self) -> NDArray:
         """Row weights as float64, ones where none were given."""

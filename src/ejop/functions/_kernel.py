@@ -24,7 +24,7 @@ LOCAL_SHARE = 0.1
 #: rows and queries below which products over all rows are quick anyway
 LOCAL_ROWS, LOCAL_QUERIES = 2000, 512
 #: share of the budget that tables of references may take before they are streamed
-TABLE_SHARE = 0.5
+TABLE_SHARE = 0.7
 #: share of the budget that one tile takes then, and its rows at the least
 TILE_SHARE, MIN_TILE = 0.1, 256
 
@@ -95,7 +95,6 @@ class KernelSmoother(Function):
         else:
             self.bandwidth_ = check_bandwidth(self.bandwidth)
         self._labels = one_hot_labels(self.Y_)
-        self._low, self._high = self.X_.min(0), self.X_.max(0)
         self._form: _Form | None = None
 
     # values --------------------------------------------------------------------------------
@@ -360,8 +359,12 @@ class KernelSmoother(Function):
         from ejop.backends.compiled import compact_sums
 
         assert isinstance(self._kernel, Compact)
-        reach = self.bandwidth_ + float(step.max())
-        near = self._within(Q, np.full(len(Q), reach), exclude)
+        # |x +- t e_j - x_i| <= h needs |x - x_i| <= h + t, and |x - x_i|^2 <= h^2 + the shift.
+        reach = np.minimum(
+            (self.bandwidth_ + step.max()) ** 2, self.bandwidth_**2 + self._shift_bound(Q, step)
+        )
+        D, slack = self._squared_distances(Q, exclude)
+        near = (reach + slack).astype(D.dtype)[:, None] >= D
         plus = np.zeros((self.n_outputs_, *Q.shape))
         minus, mass = np.zeros_like(plus), np.zeros((2, *Q.shape))
         labels = np.empty(0, dtype=np.int64) if self._labels is None else self._labels

@@ -62,17 +62,21 @@ class NeighborsSmoother(Function):
         plus = np.zeros((self.n_outputs_, *Q.shape))
         minus, mass = np.zeros_like(plus), np.zeros((2, *Q.shape))
         neighbor_sums(
-            *(Q, self.X_, self._candidates(Q, float(step.max()), exclude), self.n_neighbors),
+            *(Q, self.X_, self._candidates(Q, step, exclude), self.n_neighbors),
             *(self._labels, self.Y_, self._weights(), step, plus, minus, mass),
         )
         normalise(plus, minus, mass, self._prior_without(len(Q), exclude).astype(np.float64))
         return plus.transpose(1, 0, 2), minus.transpose(1, 0, 2)
 
-    def _candidates(self, Q: NDArray, step: float, exclude: NDArray | None) -> NDArray:
-        """Rows within r_k + 2t of each query, (m, n), with room for rounding."""
+    def _candidates(self, Q: NDArray, step: NDArray, exclude: NDArray | None) -> NDArray:
+        """Rows that may be among the k nearest of a shifted query, (m, n), rounding allowed for.
+
+        They lie within r_k + 2t of x, and within r_k^2 plus twice what a shift can change.
+        """
         D, slack = self._squared_distances(Q, exclude)
-        reach = np.sqrt(self._kth(D) + slack) + 2 * step
-        return (reach**2 + slack).astype(D.dtype)[:, None] >= D
+        kth = self._kth(D) + slack
+        far = np.minimum((np.sqrt(kth) + 2 * step.max()) ** 2, kth + 2 * self._shift_bound(Q, step))
+        return (far + slack).astype(D.dtype)[:, None] >= D
 
     def _kth(self, D: NDArray) -> NDArray:
         """Squared distance to the k-th neighbour, none negative."""

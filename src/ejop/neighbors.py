@@ -1,0 +1,132 @@
+"""Neighbours whose answer never depends on threads: ties in distance by row, ties in votes by
+nearness.
+
+The search is scikit-learn's brute-force reduction; what is added is a fixed order of equal
+distances, which the reduction leaves to chance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
+
+#: neighbours fetched beyond k, to see whether a tie crosses the k-th place
+SPARE = 8
+#: relative difference of distances below which two are equal
+EQUAL = 1e-9
+
+
+def nearest(Q: NDArray, X: NDArray, k: int) -> tuple[NDArray, NDArray]:
+    """The k nearest rows of X for each row of Q, nearest first, equal distances by row number.
+
+    Parameters
+    ----------
+    Q : ndarray of shape (m, n_features)
+    X : ndarray of shape (n_samples, n_features)
+    k : int
+
+    Returns
+    -------
+    distances, indices : ndarray of shape (m, k)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ejop.neighbors import nearest
+    >>> nearest(np.array([[0.0]]), np.array([[1.0], [-1.0], [1.0]]), 2)[1]
+    array([[0, 1]])
+    """
+    n = len(X)
+    search = NearestNeighbors(algorithm="brute").fit(X)
+    distances, indices = np.empty((len(Q), k)), np.empty((len(Q), k), dtype=np.int64)
+    open_rows, fetch = np.arange(len(Q)), min(n, k + SPARE)
+    while len(open_rows):
+        found = search.kneighbors(Q[open_rows], fetch, return_distance=False)
+        D = _distances(Q[open_rows], X, found)
+        level = _level(D)
+        order = np.lexsort((found, level), axis=1)
+        D, level = (np.take_along_axis(a, order, axis=1) for a in (D, level))
+        found = np.take_along_axis(found, order, axis=1)
+        done = np.full(len(open_rows), fetch == n) | (level[:, -1] > level[:, k - 1])
+        distances[open_rows[done]] = D[done, :k]
+        indices[open_rows[done]] = found[done, :k]
+        open_rows, fetch = open_rows[~done], min(n, 4 * fetch)
+    return distances, indices
+
+
+def within(Q: NDArray, X: NDArray, radius: float) -> tuple[list[NDArray], list[NDArray]]:
+    """Rows of X within a radius of each row of Q, with their distances, in row order."""
+    search = NearestNeighbors(algorithm="brute").fit(X)
+    indices = search.radius_neighbors(Q, radius * (1 + EQUAL), return_distance=False)
+    indices = [np.sort(rows) for rows in indices]
+    distances = [np.linalg.norm(X[rows] - q, axis=1) for q, rows in zip(Q, indices, strict=True)]
+    return distances, indices
+
+
+def _distances(Q: NDArray, X: NDArray, indices: NDArray) -> NDArray:
+    """Exact distances of given pairs, the same whatever block or thread they fall in."""
+    D = np.empty(indices.shape)
+    step = max(1, 2_000_000 // (indices.shape[1] * X.shape[1]))
+    for s in range(0, len(Q), step):
+        difference = X[indices[s : s + step]] - Q[s : s + step, None]
+        D[s : s + step] = np.sqrt(np.einsum("mkd,mkd->mk", difference, difference))
+    return D
+
+
+def _level(D: NDArray) -> NDArray:
+    """Distances with those that differ by rounding alone made equal, as ranks along each row."""
+    order = np.argsort(D, axis=1, kind="stable")
+    ascending = np.take_along_axis(D, order, axis=1)
+    rises = np.diff(ascending, axis=1) > EQUAL * ascending[:, 1:]
+    ranks = np.concatenate([np.zeros((len(D), 1), int), np.cumsum(rises, axis=1)], axis=1)
+    level = np.empty_like(ranks)
+    np.put_along_axis(level, order, ranks, axis=1)
+    return level
+
+
+@dataclass(frozen=True)
+class Votes:
+    """Weighted mean targets of neighbours, and for each query the order in which ties fall.
+
+    Attributes
+    ----------
+    values : ndarray of shape (m, n_outputs)
+        Class shares or mean targets.
+    nearness : ndarray of shape (m, n_outputs)
+        Place of the nearest neighbour of each class; infinite for none.
+    """
+
+    values: NDArray
+    nearness: NDArray
+
+    def winners(self) -> NDArray:
+        """Class with most votes, ties to the class with the nearer row."""
+        top = self.values >= self.values.max(1, keepdims=True) - 1e-12
+        return np.where(top, self.nearness, np.inf).argmin(1)
+
+
+def vote(
+    distances: NDArray, indices: NDArray, Y: NDArray, *, weights: str, row_weights: NDArray | None
+) -> Votes:
+    """Votes of a fixed number of neighbours (m, k) with targets Y (n_samples, n_outputs)."""
+    w = _neighbor_weights(distances, weights)
+    if row_weights is not None:
+        w = w * row_weights[indices]
+    targets = Y[indices]
+    total = w.sum(1, keepdims=True)
+    values = np.einsum("mk,mkc->mc", w, targets) / np.where(total > 0, total, 1)
+    present = targets > 0
+    nearness = np.where(present.any(1), present.argmax(1), np.inf)
+    return Votes(values, nearness)
+
+
+def _neighbor_weights(distances: NDArray, weights: str) -> NDArray:
+    """1, or the inverse distance; a neighbour at distance zero outvotes all others."""
+    if weights == "uniform":
+        return np.ones_like(distances)
+    exact = distances == 0
+    inverse = 1 / np.where(exact, 1, distances)
+    return np.where(exact.any(1, keepdims=True), exact, inverse)

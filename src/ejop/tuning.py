@@ -1,0 +1,225 @@
+"""Honest tuning: settings of the metric and the rule, judged by rows the metric has not seen.
+
+The metric is computed once per (split, scale, function, round) and shared by all powers, ranks,
+numbers of neighbours and radii; the neighbours of the largest k serve all smaller ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit, check_cv
+
+from ejop.metric import components
+
+POWERS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
+NEIGHBORS = (1, 3, 5, 7, 9, 11, 15, 21)
+#: radii, as quantiles of the training rows' distance to their fifth neighbour
+RADII = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
+#: the scale is chosen with so many rows to learn from at the most
+SCALE_ROWS = 1500
+#: a share of held-out rows is drawn this often at the most, until so many rows have judged
+MAX_DRAWS, ENOUGH_ROWS = 5, 1000
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One point of the grid.
+
+    Attributes
+    ----------
+    scale, function : str
+    power : float
+    n_components : int, float, "gap" or None
+    size : float
+        Number of neighbours, quantile of the radius, or 0 for ridge.
+    earlier : tuple of (power, n_components)
+        Rounds before this one.
+    """
+
+    scale: str
+    function: str
+    power: float
+    n_components: Any
+    size: float
+    earlier: tuple[tuple[float, Any], ...] = ()
+
+    @property
+    def n_iter(self) -> int:
+        """Rounds of metric and function."""
+        return len(self.earlier) + 1
+
+
+@dataclass
+class Table:
+    """Scores of settings over splits; as a table, ``cv_results_``."""
+
+    scores: dict[Setting, list[float]] = field(default_factory=dict)
+    losses: dict[Setting, list[float]] = field(default_factory=dict)
+
+    def add(self, setting: Setting, score: float, loss: float) -> None:
+        """Record one split."""
+        self.scores.setdefault(setting, []).append(score)
+        self.losses.setdefault(setting, []).append(loss)
+
+    def best(self, settings: list[Setting] | None = None) -> Setting:
+        """Highest mean score; ties to the smaller loss of the votes, then to the first tried."""
+        pool = list(self.scores) if settings is None else settings
+        return max(pool, key=lambda s: (round(self.score(s), 12), -float(np.mean(self.losses[s]))))
+
+    def score(self, setting: Setting) -> float:
+        """Mean score over splits."""
+        return float(np.mean(self.scores[setting]))
+
+    def frame(self, size_name: str) -> dict[str, NDArray]:
+        """Columns in the manner of scikit-learn's ``cv_results_``."""
+        names = ["scale", "function", "n_iter", "power", "n_components", "size"]
+        out = {
+            f"param_{size_name if n == 'size' else n}": np.array(
+                [getattr(s, n) for s in self.scores], dtype=object
+            )
+            for n in names
+        }
+        means = np.array([self.score(s) for s in self.scores])
+        out["mean_test_score"] = means
+        out["std_test_score"] = np.array([np.std(v) for v in self.scores.values()])
+        out["mean_vote_loss"] = np.array([np.mean(v) for v in self.losses.values()])
+        out["rank_test_score"] = (-means).argsort().argsort() + 1
+        return out
+
+
+def holdouts(
+    validation: Any, X: NDArray, y: NDArray, *, classifier: bool, random_state: Any
+) -> list[tuple[NDArray, NDArray]]:
+    """Pairs of (rows to learn from, rows that judge).
+
+    A share is drawn once when it holds a thousand rows, and up to five times when it holds fewer;
+    an integer or a splitter is cross-validation.
+    """
+    if not isinstance(validation, float):
+        cv = check_cv(validation, y, classifier=classifier)
+        return list(cv.split(X, y))
+    n_held = max(1, round(validation * len(X)))
+    draws = int(np.clip(-(-ENOUGH_ROWS // n_held), 1, MAX_DRAWS))
+    stratify = False
+    if classifier:
+        counts = np.bincount(y)
+        counts = counts[counts > 0]
+        stratify = counts.min() >= 2 and n_held >= len(counts) and len(X) - n_held >= len(counts)
+    splitter = StratifiedShuffleSplit if stratify else ShuffleSplit
+    return list(splitter(draws, test_size=n_held, random_state=random_state).split(X, y))
+
+
+@dataclass
+class Search:
+    """The grid, and how to learn and judge one point of it.
+
+    Attributes
+    ----------
+    scales, functions : list of str
+    powers : tuple of float
+    ranks : list
+    n_iter : int
+    prepare : callable
+        ``prepare(scale)`` is an unfitted scaler.
+    learn : callable
+        ``learn(function, rows, row_numbers)`` is a fitted metric.
+    judge : callable
+        ``judge(A, seen, B, held)`` yields (size, score, loss) for mapped rows.
+    progress : callable
+        Wraps the list of jobs.
+    """
+
+    scales: list[str]
+    functions: list[Any]
+    powers: tuple[float, ...]
+    ranks: list[Any]
+    n_iter: int
+    prepare: Callable[[str], Any]
+    learn: Callable[[Any, NDArray, NDArray], Any]
+    judge: Callable[..., Iterator[tuple[float, float, float]]]
+    progress: Callable[[list[Any]], Iterator[Any]]
+
+    def run(self, X: NDArray, splits: list[tuple[NDArray, NDArray]]) -> tuple[Setting, Table]:
+        """Score the grid; rounds beyond the first are tried while they gain."""
+        scales = self.scales
+        if len(scales) > 1 and len(splits[0][0]) > SCALE_ROWS:
+            few = [(_thinned(seen), held) for seen, held in splits]
+            scales = [self._grid(X, few, scales).best().scale]
+        table = self._grid(X, splits, scales)
+        best = table.best()
+        for _ in range(1, self.n_iter):
+            earlier = (*best.earlier, (best.power, best.n_components))
+            start = replace(best, earlier=earlier)
+            tried: list[Setting] = []
+            for seen, held in splits:
+                A, B = self._scaled(X, seen, held, best.scale)
+                _, L, _ = self.mapped(start, A, seen, final=False)
+                tried = self._score(table, start, A @ L.T, seen, B @ L.T, held)
+            challenger = table.best(tried)
+            if table.score(challenger) <= table.score(best):
+                break
+            best = challenger
+        return best, table
+
+    def _grid(self, X: NDArray, splits: list[tuple[NDArray, NDArray]], scales: list[str]) -> Table:
+        """Every scale and function, first round."""
+        table = Table()
+        for (seen, held), scale in self.progress([(s, c) for s in splits for c in scales]):
+            A, B = self._scaled(X, seen, held, scale)
+            for function in self.functions:
+                self._score(table, Setting(scale, function, 1.0, None, 0), A, seen, B, held)
+        return table
+
+    def _scaled(
+        self, X: NDArray, seen: NDArray, held: NDArray, scale: str
+    ) -> tuple[NDArray, NDArray]:
+        scaler = self.prepare(scale).fit(X[seen])
+        return scaler.transform(X[seen]), scaler.transform(X[held])
+
+    def _score(
+        self,
+        table: Table,
+        start: Setting,
+        A: NDArray,
+        seen: NDArray,
+        B: NDArray,
+        held: NDArray,
+    ) -> list[Setting]:
+        """One metric, and every power, rank and size of it."""
+        metric = self.learn(start.function, A, seen)
+        values, vectors = metric.eigenvalues_, metric.eigenvectors_
+        tried = []
+        for power in self.powers:
+            for r in self.ranks:
+                L = components(values, vectors, power=power, n_components=r)
+                for size, score, loss in self.judge(A @ L.T, seen, B @ L.T, held):
+                    setting = replace(start, power=power, n_components=r, size=size)
+                    table.add(setting, score, loss)
+                    tried.append(setting)
+        return tried
+
+    def mapped(
+        self, setting: Setting, X: NDArray, rows: NDArray, *, final: bool = True
+    ) -> tuple[NDArray, NDArray, Any]:
+        """The linear map of a setting, that before its last round, and the last metric."""
+        L = np.eye(X.shape[1])
+        rounds = list(setting.earlier)
+        if final:
+            rounds.append((setting.power, setting.n_components))
+        before, metric = L, None
+        for power, r in rounds:
+            metric = self.learn(setting.function, X @ L.T, rows)
+            before = L
+            values, vectors = metric.eigenvalues_, metric.eigenvectors_
+            L = components(values, vectors, power=power, n_components=r) @ L
+        return before if final else L, L, metric
+
+
+def _thinned(rows: NDArray) -> NDArray:
+    """Evenly spaced rows, few enough to compare scales quickly."""
+    return rows[np.linspace(0, len(rows) - 1, SCALE_ROWS).astype(int)]
