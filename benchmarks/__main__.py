@@ -34,7 +34,7 @@ BENCHMARKS = {
     ),
     "local": Benchmark(
         gaussian.local,
-        full={"n": 60_000, "n_queries": None, "repeat": 2, "automatic": True},
+        full={"n": 60_000, "n_queries": None, "repeat": 1, "automatic": True},
         quick={"n": 60_000, "n_queries": 3000, "repeat": 2, "automatic": False},
         tiny={"n": 4000, "n_queries": 600, "repeat": 1, "automatic": True},
     ),
@@ -46,15 +46,15 @@ BENCHMARKS = {
     ),
     "compact": Benchmark(
         neighbours.compact,
-        full={"n": 4000, "d": 16},
-        quick={"n": 1500, "d": 16},
-        tiny={"n": 300, "d": 16},
+        full={"n": 4000, "low": 4000, "repeat": 1},
+        quick={"n": 800, "low": 1500, "repeat": 1},
+        tiny={"n": 100, "low": 200, "repeat": 1},
     ),
     "knn": Benchmark(
         neighbours.knn,
-        full={"n": 4000, "d": 16},
-        quick={"n": 1500, "d": 16},
-        tiny={"n": 300, "d": 16},
+        full={"n": 4000, "low": 4000, "repeat": 1},
+        quick={"n": 800, "low": 1500, "repeat": 1},
+        tiny={"n": 100, "low": 200, "repeat": 1},
     ),
     "lmnn": Benchmark(
         learners.lmnn,

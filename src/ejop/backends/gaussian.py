@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 #: largest |t z / h^2| whose exponential keeps full precision in sums
 EXPONENT_LIMIT = {np.dtype(np.float32): 40.0, np.dtype(np.float64): 300.0}
+#: logarithm of a query's largest weight above which its exponentials need no rescaling
+SAFE = {np.dtype(np.float32): -40.0, np.dtype(np.float64): -400.0}
 #: mass that local sums may neglect at a shifted point, as a share of all
 NEGLECT = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-12}
 
@@ -48,9 +50,9 @@ class Tile:
     ----------
     start : int
         First row of the tile among all.
-    Z : ndarray of shape (n_rows, n_features)
-    offset : ndarray of shape (n_rows,)
-        log weight - |z|^2 / 2h^2.
+    lifted : ndarray of shape (n_rows, n_features + 2)
+        [Z | log weight - |z|^2 / 2h^2 | 1]: one product with [x / h^2 | 1 | -|x|^2 / 2h^2] is the
+        logarithm of the weighted kernel.
     position : ndarray of shape (n_rows,)
         Place of each row after sorting.
     labels : ndarray of shape (n_rows,)
@@ -61,12 +63,16 @@ class Tile:
     """
 
     start: int
-    Z: NDArray
-    offset: NDArray
+    lifted: NDArray
     position: NDArray
     labels: NDArray
     slices: list[slice] | None
     Y: NDArray
+
+    @property
+    def Z(self) -> NDArray:
+        """The centred rows, (n_rows, n_features)."""
+        return self.lifted[:, :-2]
 
 
 class GaussianReferences:
@@ -135,21 +141,24 @@ class GaussianReferences:
             slices = [slice(a, b) for a, b in zip(np.r_[0, ends[:-1]], ends, strict=True)]
         position = np.empty_like(order)
         position[order] = np.arange(len(order))
-        Z = (self.X[rows][order] - self.center).astype(self.dtype, copy=False)
-        offset = np.einsum("nd,nd->n", Z, Z) / self.dtype.type(-2 * self.bandwidth**2)
+        lifted = np.ones((stop - start, self.X.shape[1] + 2), dtype=self.dtype)
+        Z = np.subtract(self.X[rows][order], self.center, out=lifted[:, :-2], casting="same_kind")
+        lifted[:, -2] = np.einsum("nd,nd->n", Z, Z) / (-2 * self.bandwidth**2)
         if self.weights is not None:
-            offset += np.log(self.weights[rows][order]).astype(self.dtype)
+            lifted[:, -2] += np.log(self.weights[rows][order])
         Y = self.Y[rows][order].astype(self.dtype, copy=False)
-        return Tile(start, Z, offset, position, labels, slices, Y)
+        return Tile(start, lifted, position, labels, slices, Y)
 
     def queries(self, Q: NDArray) -> NDArray:
         """Query rows centred, in the type of the sums."""
         return (np.asarray(Q) - self.center).astype(self.dtype, copy=False)
 
     def log_kernel(self, tile: Tile, Q: NDArray, exclude: NDArray | None) -> NDArray:
-        """log K(x, z) + log weight up to a constant of each (centred) query, (m, n_rows)."""
-        L = (Q / self.dtype.type(self.bandwidth**2)) @ tile.Z.T
-        L += tile.offset
+        """log K(x, z) + log weight for centred queries, (m, n_rows)."""
+        lifted = np.ones((len(Q), Q.shape[1] + 2), dtype=self.dtype)
+        np.divide(Q, self.bandwidth**2, out=lifted[:, :-2], casting="same_kind")
+        lifted[:, -1] = np.einsum("md,md->m", Q, Q) / (-2 * self.bandwidth**2)
+        L = lifted @ tile.lifted.T
         if exclude is not None:
             own = np.flatnonzero((exclude >= tile.start) & (exclude < tile.start + len(tile.Z)))
             L[own, tile.position[exclude[own] - tile.start]] = -np.inf
@@ -184,7 +193,10 @@ class GaussianReferences:
             columns = table(tile)
             L = self.log_kernel(tile, Q, exclude)
             peak = np.maximum(top, L.max(1, keepdims=True))
-            K = exponentiate(L, peak)
+            if self._whole is not None and self.neglect == 0 and peak.min() > SAFE[self.dtype]:
+                K = np.exp(L, out=L)  # no weight that counts can underflow
+            else:
+                K = exponentiate(L, peak)
             products = self._sparse_products if self.neglect > 0 else self._products
             new, new_total = products(K, tile, columns)
             if sums is None or total is None:

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from ejop.functions._base import Function
 
 #: blocks longer than this gain nothing and make Ctrl-C and progress sluggish
-MAX_BLOCK = 512
+MAX_BLOCK = 256
 #: operations in a block: a fraction of a second, so that Ctrl-C is answered
 MAX_FLOPS = 40_000_000_000
-#: fewer groups than this make a poor standard error
-MIN_GROUPS = 32
+#: fewer groups than this make a poor standard error, more gain little
+MIN_GROUPS, MANY_GROUPS = 32, 256
 
 
 @dataclass
@@ -122,7 +122,8 @@ def make_plan(
                 "raise it, reduce the rows or features, or pass float32 data."
             )
         room = cost.bytes_per_query  # the default is a wish, not a wall
-    batch = int(np.clip(d // 8, 1, max(1, min(64, n_queries // MIN_GROUPS))))
+    wanted = max(d // 8, n_queries // MANY_GROUPS)
+    batch = int(np.clip(wanted, 1, max(1, min(64, n_queries // MIN_GROUPS))))
     short = MAX_FLOPS // max(cost.flops_per_query, 1)
     block = int(np.clip(room // threads // cost.bytes_per_query, 1, np.clip(short, 64, MAX_BLOCK)))
     rounds = -(-n_queries // (block * threads))  # even blocks: every thread gets the same work
