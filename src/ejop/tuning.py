@@ -23,7 +23,7 @@ RADII = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 #: the scale is chosen with so many rows to learn from at the most
 SCALE_ROWS = 1500
 #: a share of held-out rows is drawn this often at the most, until so many rows have judged
-MAX_DRAWS, ENOUGH_ROWS = 5, 1000
+MAX_DRAWS, ENOUGH_ROWS = 4, 1000
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def holdouts(
 ) -> list[tuple[NDArray, NDArray]]:
     """Pairs of (rows to learn from, rows that judge).
 
-    A share is drawn once when it holds a thousand rows, and up to five times when it holds fewer;
+    A share is drawn once when it holds a thousand rows, and up to four times when it holds fewer;
     an integer or a splitter is cross-validation.
     """
     if not isinstance(validation, float):
@@ -145,12 +145,22 @@ class Search:
     progress: Callable[[list[Any]], Iterator[Any]]
 
     def run(self, X: NDArray, splits: list[tuple[NDArray, NDArray]]) -> tuple[Setting, Table]:
-        """Score the grid; rounds beyond the first are tried while they gain."""
-        scales = self.scales
-        if len(scales) > 1 and len(splits[0][0]) > SCALE_ROWS:
-            few = [(_thinned(seen), held) for seen, held in splits]
-            scales = [self._grid(X, few, scales).best().scale]
-        table = self._grid(X, splits, scales)
+        """Score the grid; rounds beyond the first are tried while they gain.
+
+        The scale is chosen with the last function alone, and with fewer rows where there are
+        many; the other functions then follow at that scale.
+        """
+        table, last = Table(), self.functions[-1]
+        jobs = [(split, scale) for split in splits for scale in self.scales]
+        few = len(self.scales) > 1 and len(splits[0][0]) > SCALE_ROWS
+        trial = Table() if few else table
+        for (seen, held), scale in self.progress(jobs):
+            rows = _thinned(seen) if few else seen
+            self._score_scaled(trial, X, rows, held, scale, last)
+        scale = trial.best().scale
+        for function in self.functions if few else self.functions[:-1]:
+            for seen, held in self.progress(splits):
+                self._score_scaled(table, X, seen, held, scale, function)
         best = table.best()
         for _ in range(1, self.n_iter):
             earlier = (*best.earlier, (best.power, best.n_components))
@@ -166,14 +176,11 @@ class Search:
             best = challenger
         return best, table
 
-    def _grid(self, X: NDArray, splits: list[tuple[NDArray, NDArray]], scales: list[str]) -> Table:
-        """Every scale and function, first round."""
-        table = Table()
-        for (seen, held), scale in self.progress([(s, c) for s in splits for c in scales]):
-            A, B = self._scaled(X, seen, held, scale)
-            for function in self.functions:
-                self._score(table, Setting(scale, function, 1.0, None, 0), A, seen, B, held)
-        return table
+    def _score_scaled(
+        self, table: Table, X: NDArray, seen: NDArray, held: NDArray, scale: str, function: Any
+    ) -> None:
+        A, B = self._scaled(X, seen, held, scale)
+        self._score(table, Setting(scale, function, 1.0, None, 0), A, seen, B, held)
 
     def _scaled(
         self, X: NDArray, seen: NDArray, held: NDArray, scale: str

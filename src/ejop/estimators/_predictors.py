@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state, column_or_1d, compute_sample_weight
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted, validate_data
 
@@ -34,7 +34,10 @@ class Predictor(CallbackSupportMixin, BaseEstimator):
 
     _parameter_constraints: dict = {
         "rule": [StrOptions({"knn", "hnn", "ridge"})],
-        "function": [StrOptions({"auto", "kernel", "ball", "knn", "ridge"}), object],
+        "function": [
+            StrOptions({"auto", "kernel", "ball", "knn", "ridge"}),
+            HasMethods(["fit", "predict"]),
+        ],
         "power": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "n_neighbors": [_COUNT, StrOptions({"auto"})],
         "radius": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
@@ -98,9 +101,17 @@ class Predictor(CallbackSupportMixin, BaseEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        rows, y = validate_data(
-            self, X, y, dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=2
-        )
+        try:
+            rows, y = validate_data(
+                self, X, y, dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=2
+            )
+        except ValueError as error:
+            if "Input X contains NaN" not in str(error):
+                raise
+            raise ValueError(
+                "Input X contains NaN, and distances need every value; put "
+                f"sklearn.impute.SimpleImputer before {type(self).__name__} in a pipeline."
+            ) from None
         Y, strata = self._targets(y)
         self._Y, self._w = Y, self._row_weights(strata)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
@@ -332,7 +343,7 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         Preparation of the columns. "auto" tries none, standard and, where no value is negative,
         hellinger.
     validation : float, int or splitter, default=0.2
-        Share of rows held out to tune on (drawn up to five times while fewer than a thousand rows
+        Share of rows held out to tune on (drawn up to four times while fewer than a thousand rows
         have judged), or folds of cross-validation.
     n_iter : int, default=1
         Rounds: each learns f and the metric again in the space of the last, and is kept only if

@@ -1,0 +1,290 @@
+"""EJOPClassifier and EGOPRegressor: better neighbours, tuned honestly."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, train_test_split
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_limits
+
+from ejop import EGOPRegressor, EJOPClassifier
+from ejop.neighbors import nearest, vote, within
+from ejop.scaling import HellingerScaler, scale_candidates
+from ejop.tuning import NEIGHBORS, POWERS, holdouts
+
+
+@parametrize_with_checks(
+    [
+        EJOPClassifier(function="kernel", scale="standard"),
+        EJOPClassifier("hnn", function="kernel", scale="standard"),
+        EGOPRegressor(function="kernel", scale="standard"),
+        HellingerScaler(),
+    ]
+)
+@pytest.mark.filterwarnings("ignore:every difference is zero")  # tiny data of some checks
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def wine():
+    X, y = load_wine(return_X_y=True)
+    return train_test_split(X, y, test_size=0.4, random_state=0, stratify=y)
+
+
+@pytest.fixture(scope="module")
+def fitted(wine):
+    return EJOPClassifier(random_state=0).fit(wine[0], wine[2])
+
+
+def test_it_tunes_scale_function_power_and_neighbours(wine, fitted):
+    _, Xb, _, yb = wine
+    assert set(fitted.best_params_) == {
+        "scale",
+        "function",
+        "n_iter",
+        "power",
+        "n_components",
+        "n_neighbors",
+    }
+    assert fitted.best_params_["scale"] == "standard"  # proline counts in the hundreds
+    table = pd.DataFrame(fitted.cv_results_)
+    # three scales with the last function, then the other function at the best scale
+    assert len(table) == (3 + 1) * len(POWERS) * len(NEIGHBORS)
+    top = table.mean_test_score.max()
+    assert fitted.best_score_ == pytest.approx(top)
+    best = table[table.mean_test_score == top].sort_values("mean_vote_loss").iloc[0]
+    for name, value in fitted.best_params_.items():
+        assert best[f"param_{name}"] == value
+    assert fitted.score(Xb, yb) > 0.93
+
+
+def test_shapes_names_and_frames(wine, fitted):
+    Xa, Xb, ya, _ = wine
+    p = fitted.predict_proba(Xb)
+    np.testing.assert_allclose(p.sum(1), 1)
+    assert fitted.transform(Xb).shape == (len(Xb), 13)
+    distances, rows = fitted.kneighbors(Xb, 4)
+    assert distances.shape == rows.shape == (len(Xb), 4)
+    with pytest.raises(ValueError, match="`n_neighbors`=1000 must lie between 1 and"):
+        fitted.kneighbors(Xb, 1000)
+    columns = [f"c{i}" for i in range(13)]
+    names = np.array(["barolo", "grignolino", "barbera"])
+    model = EJOPClassifier(function="kernel", random_state=0)
+    model.fit(pd.DataFrame(Xa, columns=columns), names[ya])
+    assert list(model.feature_names_in_) == columns
+    assert set(model.predict(pd.DataFrame(Xb, columns=columns))) <= set(names)
+
+
+def test_neighbours_are_those_of_the_learned_metric(wine, fitted):
+    Xa, Xb, ya, _ = wine
+    Z, R = fitted.transform(Xb), fitted.transform(Xa)
+    peer = KNeighborsClassifier(fitted.n_neighbors_, algorithm="brute").fit(R, ya)
+    assert np.mean(peer.predict(Z) == fitted.predict(Xb)) > 0.98  # but for ties
+    np.testing.assert_allclose(fitted.kneighbors(Xb, 3)[0], peer.kneighbors(Z, 3)[0], rtol=1e-6)
+
+
+def test_explanations_point_at_what_matters():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 6))
+    y = (X[:, 1] > 0).astype(int)
+    model = EJOPClassifier(scale="none", random_state=0).fit(X, y)
+    shares = model.explain(X[:50])
+    assert shares.shape == (50, 6)
+    strength = np.abs(shares).mean(0)
+    assert strength.argmax() == 1
+    clear = np.abs(X[:50, 1]) > 0.5
+    assert (shares[clear, 1] > 0).mean() > 0.95  # the feature speaks for the class it decided
+
+
+def test_explanations_survive_several_rounds(wine):
+    Xa, Xb, ya, _ = wine
+    model = EJOPClassifier(scale="standard", function="kernel", n_iter=3, random_state=0)
+    model.fit(Xa, ya)
+    assert model.explain(Xb).shape == Xb.shape
+    assert 1 <= model.best_params_["n_iter"] <= 3
+
+
+def test_rounds_are_kept_only_if_they_gain():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:600], y[:600]
+    one = EJOPClassifier(function="ridge", scale="none", random_state=0).fit(X, y)
+    many = EJOPClassifier(function="ridge", scale="none", n_iter=3, random_state=0).fit(X, y)
+    assert many.best_score_ >= one.best_score_
+    if many.best_params_["n_iter"] == 1:
+        np.testing.assert_array_equal(many.components_, one.components_)
+    else:
+        assert many.best_score_ > one.best_score_
+
+
+@pytest.mark.parametrize("rule", ["knn", "hnn", "ridge"])
+def test_noise_labels_score_at_chance(rule):
+    """Leakage: the metric has seen its labels, so judging it by them would read far too well."""
+    rng = np.random.default_rng(0)
+    scores, chance = [], []
+    for _ in range(3):
+        X, y = rng.normal(size=(300, 40)), rng.integers(2, size=300)
+        model = EJOPClassifier(
+            rule, function="ridge", scale="none", power=1.0, n_neighbors=3, random_state=0
+        ).fit(X, y)
+        scores.append(model.best_score_)
+        chance.append(max(np.mean(y), 1 - np.mean(y)))
+        in_sample = model.fit(X, y).score(X, y)
+        assert in_sample > 0.6 or rule == "hnn"
+    assert np.mean(scores) < np.mean(chance) + 0.06
+
+
+def test_the_metric_of_a_split_has_not_seen_the_rows_that_judge(monkeypatch, wine):
+    Xa, _, ya, _ = wine
+    seen = []
+    original = EJOPClassifier._learn
+
+    def learn(self, function, A, rows, seed):
+        seen.append(rows)
+        return original(self, function, A, rows, seed)
+
+    monkeypatch.setattr(EJOPClassifier, "_learn", learn)
+    model = EJOPClassifier(function="kernel", scale="standard", validation=0.25, random_state=0)
+    model.fit(Xa, ya)
+    n = len(Xa)
+    assert [len(rows) for rows in seen] == [n - round(0.25 * n)] * 4 + [n]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_same_answer_with_any_number_of_threads(threads):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, size=(3000, 4)).astype(float)  # distances tie everywhere
+    y = rng.integers(3, size=3000)
+    with threadpool_limits(threads):
+        distances, rows = nearest(X[:200], X, 7)
+    D = np.sqrt(((X[:200, None] - X[None]) ** 2).sum(2))
+    expected = np.argsort(D, axis=1, kind="stable")[:, :7]
+    np.testing.assert_array_equal(rows, expected)
+    np.testing.assert_allclose(distances, np.take_along_axis(D, expected, axis=1))
+    with threadpool_limits(threads):
+        model = EJOPClassifier(function="kernel", random_state=0).fit(X[:500], y[:500])
+        predicted = model.predict(X[500:])
+    with threadpool_limits(1):
+        again = clone(model).fit(X[:500], y[:500]).predict(X[500:])
+    np.testing.assert_array_equal(predicted, again)
+
+
+def test_equal_votes_go_to_the_nearer_class():
+    X = np.array([[0.0], [1.0], [3.0], [4.0]])
+    Y = np.eye(2)[[1, 0, 0, 1]]
+    votes = vote(*nearest(np.array([[0.4], [3.6]]), X, 2), Y, weights="uniform", row_weights=None)
+    np.testing.assert_array_equal(votes.values, 0.5)
+    np.testing.assert_array_equal(votes.winners(), [1, 1])
+
+
+def test_balls_hold_all_rows_within(rng):
+    X, Q = rng.normal(size=(200, 3)), rng.normal(size=(20, 3))
+    distances, rows = within(Q, X, 1.0)
+    for q in range(20):
+        D = np.linalg.norm(X - Q[q], axis=1)
+        np.testing.assert_array_equal(rows[q], np.flatnonzero(D <= 1.0))
+        np.testing.assert_allclose(distances[q], D[D <= 1.0])
+
+
+def test_empty_balls_answer_as_asked():
+    X, y = load_iris(return_X_y=True)
+    X, y = X[:120], y[:120]  # 50, 50, 20
+    far = np.array([[100.0, 100, 100, 100]])
+    for empty, expected in (("nearest", None), ("prior", [50 / 120, 50 / 120, 20 / 120])):
+        model = EJOPClassifier(
+            "hnn", function="kernel", scale="none", radius=0.5, empty=empty, random_state=0
+        ).fit(X, y)
+        p = model.predict_proba(far)[0]
+        if expected is None:
+            assert p.max() == 1
+        else:
+            np.testing.assert_allclose(p, expected)
+
+
+def test_hnn_tunes_its_radius(wine):
+    Xa, Xb, ya, yb = wine
+    model = EJOPClassifier("hnn", random_state=0).fit(Xa, ya)
+    assert model.radius_ > 0
+    assert "radius_quantile" in model.best_params_
+    assert model.score(Xb, yb) > 0.93
+
+
+def test_ridge_rule(wine):
+    Xa, Xb, ya, yb = wine
+    assert EJOPClassifier("ridge", random_state=0).fit(Xa, ya).score(Xb, yb) > 0.93
+
+
+def test_scales(rng):
+    counts = rng.poisson(3, size=(50, 6)).astype(float)
+    assert scale_candidates(counts) == ["none", "standard", "hellinger"]
+    assert "hellinger" not in scale_candidates(counts - 5)
+    Z = HellingerScaler().fit_transform(counts)
+    np.testing.assert_allclose((Z**2).sum(1), 1)
+    with pytest.raises(
+        ValueError, match=r"scale='hellinger', which takes counts.*scale='standard'"
+    ):
+        EJOPClassifier(scale="hellinger").fit(counts - 5, np.arange(50) % 2)
+
+
+def test_balanced_classes_hear_the_small_one(rng):
+    X = np.r_[rng.normal(0, 1, (380, 3)), rng.normal(1.2, 1, (20, 3))]
+    y = np.r_[np.zeros(380, int), np.ones(20, int)]
+    settings = {"function": "kernel", "scale": "none", "n_neighbors": 15, "random_state": 0}
+    plain = EJOPClassifier(**settings).fit(X, y).predict(X)
+    balanced = EJOPClassifier(**settings, class_weight="balanced").fit(X, y).predict(X)
+    assert (balanced == 1)[380:].mean() > (plain == 1)[380:].mean() + 0.2
+
+
+def test_regression_with_one_and_several_outputs(rng):
+    X = rng.normal(size=(500, 6))
+    Y = np.c_[np.sin(2 * X[:, 0]), 100 * X[:, 1] ** 2]
+    plain = KNeighborsRegressor().fit(X[:400], Y[:400]).score(X[400:], Y[400:])
+    model = EGOPRegressor(random_state=0).fit(X[:400], Y[:400])
+    assert model.predict(X[400:]).shape == (100, 2)
+    assert model.score(X[400:], Y[400:]) > plain + 0.1
+    assert model.explain(X[:5]).shape == (5, 6, 2)
+    for rule in ("knn", "hnn", "ridge"):
+        single = EGOPRegressor(rule, random_state=0).fit(X[:400], Y[:400, 0])
+        assert single.predict(X[400:]).shape == (100,)
+        assert single.score(X[400:], Y[400:, 0]) > 0.7
+    with pytest.raises(ValueError, match="`y` is constant"):
+        EGOPRegressor().fit(X, np.ones(500))
+
+
+def test_validation_takes_shares_folds_and_splitters(wine):
+    Xa, _, ya, _ = wine
+    for validation, n_splits in ((0.3, 4), (5, 5), (KFold(3, shuffle=True, random_state=0), 3)):
+        splits = holdouts(validation, Xa, ya, classifier=True, random_state=0)
+        assert len(splits) == n_splits
+        for seen, held in splits:
+            assert not set(seen) & set(held)
+    many = np.zeros((10_000, 1))
+    assert len(holdouts(0.2, many, np.arange(10_000) % 3, classifier=True, random_state=0)) == 1
+
+
+def test_only_tuning_without_refit(wine):
+    Xa, Xb, ya, _ = wine
+    model = EJOPClassifier(function="kernel", refit=False, random_state=0).fit(Xa, ya)
+    assert model.best_score_ > 0.8
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        model.predict(Xb)
+
+
+def test_any_model_can_be_the_function(wine):
+    Xa, Xb, ya, yb = wine
+    model = EJOPClassifier(function=LogisticRegression(), scale="standard", random_state=0)
+    assert model.fit(Xa, ya).score(Xb, yb) > 0.93
+
+
+def test_missing_values_name_the_imputer(wine):
+    Xa, _, ya, _ = wine
+    bad = Xa.copy()
+    bad[0, 0] = np.nan
+    with pytest.raises(ValueError, match="SimpleImputer"):
+        EJOPClassifier().fit(bad, ya)
