@@ -53,8 +53,8 @@ def test_it_tunes_scale_function_power_and_neighbours(wine, fitted):
     }
     assert fitted.best_params_["scale"] == "standard"  # proline counts in the hundreds
     table = pd.DataFrame(fitted.cv_results_)
-    # three scales with the last function, then the other function at the best scale
-    assert len(table) == (3 + 1) * len(POWERS) * len(NEIGHBORS)
+    # three scales with the last function, then the other two at the best scale
+    assert len(table) == (3 + 2) * len(POWERS) * len(NEIGHBORS)
     top = table.mean_test_score.max()
     assert fitted.best_score_ == pytest.approx(top)
     best = table[table.mean_test_score == top].sort_values("mean_vote_loss").iloc[0]
@@ -97,8 +97,8 @@ def test_explanations_point_at_what_matters():
     assert shares.shape == (50, 6)
     strength = np.abs(shares).mean(0)
     assert strength.argmax() == 1
-    clear = np.abs(X[:50, 1]) > 0.5
-    assert (shares[clear, 1] > 0).mean() > 0.95  # the feature speaks for the class it decided
+    near = np.abs(X[:50, 1]) < 0.8  # where the answer changes, the feature speaks for it
+    assert shares[near, 1].clip(0).sum() > 0.9 * np.abs(shares[near, 1]).sum()
 
 
 def test_explanations_survive_several_rounds(wine):

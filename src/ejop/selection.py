@@ -188,15 +188,16 @@ def choose_ridge(
     sample_weight: NDArray | None = None,
     max_rows: int = 1000,
     random_state: Any = None,
+    widening: float = RIDGE_WIDENING,
 ) -> tuple[float, float]:
     """Bandwidth and penalty of kernel ridge by closed-form leave-one-out.
 
     With B = (K + penalty I)^-1 the residual of row i when it is left out is (B Y)_i / B_ii, so a
     bandwidth costs one eigen-decomposition and a penalty nothing more. At most ``max_rows`` random
-    rows are used. The loss is the squared error; the bandwidth of the smallest is taken times 1.5,
-    since a derivative needs a smoother f than a prediction does. Bandwidths are the median
-    nearest-neighbour distance times 2^-1 to 2^4, first by factors of 2, then between; penalties
-    run from 1e-6 to 10.
+    rows are used. The loss is the squared error; the bandwidth of the smallest is taken times
+    ``widening``, since a derivative needs a smoother f than a prediction does. Bandwidths are the
+    median nearest-neighbour distance times 2^-1 to 2^4, first by factors of 2, then between;
+    penalties run from 1e-6 to 10.
 
     Parameters
     ----------
@@ -207,6 +208,7 @@ def choose_ridge(
     sample_weight : ndarray of shape (n_samples,), optional
     max_rows : int, default=1000
     random_state : int, RandomState instance or None, default=None
+    widening : float, default=1.5
 
     Returns
     -------
@@ -235,7 +237,7 @@ def choose_ridge(
     best = best_of(list(range(0, len(bandwidths), 2)))
     between = [g for g in (best - 1, best + 1) if 0 <= g < len(bandwidths)]
     best = best_of(between)
-    widen = RIDGE_WIDENING if bandwidth == "auto" else 1.0
+    widen = widening if bandwidth == "auto" else 1.0
     return widen * float(bandwidths[best]), float(penalties[tried[best].argmin()])
 
 

@@ -9,7 +9,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    RegressorMixin,
+    TransformerMixin,
+)
 from sklearn.utils import check_random_state, column_or_1d, compute_sample_weight
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
@@ -22,20 +28,27 @@ from ejop.progress import CallbackSupportMixin, track, with_callbacks
 from ejop.scaling import SCALERS, make_scaler, scale_candidates
 from ejop.tuning import NEIGHBORS, POWERS, RADII, Search, Setting, Table, holdouts
 
+#: estimates of f that ``function="auto"`` tries; the wide ridge has twice the bandwidth
+AUTOMATIC = ["kernel", "ridge", "ridge-wide"]
+WIDENINGS = {"ridge": 1.0, "ridge-wide": 2.0}
 #: rows whose outer products make the metric of a predictor, at the most
 MAX_QUERIES = 2000
 #: which neighbour's distance the radii are quantiles of
 RADIUS_NEIGHBOR = 5
+#: added to the predicted class's share, so that equal shares do not hide who won
+TIE = 1e-10
 _COUNT = Interval(Integral, 1, None, closed="left")
 
 
-class Predictor(CallbackSupportMixin, BaseEstimator):
+class Predictor(
+    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """What classifier and regressor share: tune, refit, search, map."""
 
     _parameter_constraints: dict = {
         "rule": [StrOptions({"knn", "hnn", "ridge"})],
         "function": [
-            StrOptions({"auto", "kernel", "ball", "knn", "ridge"}),
+            StrOptions({"auto", "kernel", "ball", "knn", *WIDENINGS}),
             HasMethods(["fit", "predict"]),
         ],
         "power": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
@@ -73,8 +86,8 @@ class Predictor(CallbackSupportMixin, BaseEstimator):
         """An unfitted EJOP or EGOP."""
 
     @abstractmethod
-    def _evaluate(self, votes: Votes, Y: NDArray) -> tuple[float, float]:
-        """Score (higher is better) and loss of votes against the truth."""
+    def _evaluate(self, votes: Votes, Y: NDArray, w: NDArray | None) -> tuple[float, float]:
+        """Score (higher is better) and loss of votes against the truth, rows weighted."""
 
     def _row_weights(self, y: NDArray) -> NDArray | None:
         """Weight of each training row, or None for equal ones."""
@@ -133,7 +146,7 @@ class Predictor(CallbackSupportMixin, BaseEstimator):
         fixed_rank = self.n_components != "auto"
         return Search(
             scales=scale_candidates(X) if self.scale == "auto" else [self.scale],
-            functions=["kernel", "ridge"] if _is(self.function, "auto") else [self.function],
+            functions=AUTOMATIC if _is(self.function, "auto") else [self.function],
             powers=POWERS if self.power == "auto" else (float(self.power),),
             ranks=[self.n_components] if fixed_rank else [None, 0.9, 0.99],
             n_iter=self.n_iter,
@@ -159,8 +172,10 @@ class Predictor(CallbackSupportMixin, BaseEstimator):
 
     def _learn(self, function: Any, A: NDArray, rows: NDArray, seed: int) -> Any:
         """The metric of some training rows, mapped to A."""
+        if isinstance(function, str) and function in WIDENINGS:
+            function = RidgeFunction(widening=WIDENINGS[function], random_state=seed)
         metric = self._metric(function, seed)
-        if isinstance(function, str) and function == "knn":
+        if _is(function, "knn"):
             metric.set_params(n_neighbors=min(15, len(A) - 1))
         metric.set_params(n_queries=min(len(A), MAX_QUERIES), n_jobs=self.n_jobs)
         weights = None if self._w is None else self._w[rows]
@@ -175,17 +190,17 @@ class Predictor(CallbackSupportMixin, BaseEstimator):
     ) -> Iterator[tuple[float, float, float]]:
         """Score and loss of the rule for each size, learned from A and judged by B."""
         Y, w = self._Y[seen], None if self._w is None else self._w[seen]
-        truth = self._Y[held]
+        truth = (self._Y[held], None if self._w is None else self._w[held])
         if self.rule == "ridge":
             values = RidgeFunction(random_state=0).fit(A, Y, w).predict(B)
-            yield 0, *self._evaluate(_plain_votes(values), truth)
+            yield 0, *self._evaluate(_plain_votes(values), *truth)
         elif self.rule == "knn":
             wanted = NEIGHBORS if self.n_neighbors == "auto" else (self.n_neighbors,)
             sizes = [k for k in wanted if k <= len(A)] or [len(A)]
             D, near = nearest(B, A, max(sizes))
             for k in sizes:
                 votes = vote(D[:, :k], near[:, :k], Y, weights=self.weights, row_weights=w)
-                yield k, *self._evaluate(votes, truth)
+                yield k, *self._evaluate(votes, *truth)
         else:
             quantiles = RADII if self.radius == "auto" else (0.0,)
             radii = [self._radius(A, q) for q in quantiles]
@@ -193,7 +208,7 @@ class Predictor(CallbackSupportMixin, BaseEstimator):
             fallback = self._fallback(B, A, Y, w)
             for q, r in zip(quantiles, radii, strict=True):
                 votes = _ball_votes(*found, r, Y, self.weights, w, fallback)
-                yield q, *self._evaluate(votes, truth)
+                yield q, *self._evaluate(votes, *truth)
 
     def _radius(self, A: NDArray, quantile: float) -> float:
         """Quantile of the distances to the fifth neighbour, or the radius that was given."""
@@ -221,6 +236,7 @@ class Predictor(CallbackSupportMixin, BaseEstimator):
             self.radius_ = self._radius(self._rows, setting.size)
         elif self.rule == "ridge":
             self.ridge_ = RidgeFunction(random_state=0).fit(self._rows, self._Y, self._w)
+        self._n_features_out = len(L)
         self.components_ = L
 
     def _report(self, setting: Setting, table: Table) -> None:
@@ -251,7 +267,8 @@ class Predictor(CallbackSupportMixin, BaseEstimator):
         -------
         Z : ndarray of shape (n_samples, n_components)
         """
-        return self._scaled(X) @ self.components_.T
+        Z = self._scaled(X)
+        return Z @ self.components_.T.astype(Z.dtype, copy=False)
 
     def kneighbors(self, X: ArrayLike, n_neighbors: int | None = None) -> tuple[NDArray, NDArray]:
         """Nearest training rows under the learned metric, equal distances by row number.
@@ -317,6 +334,12 @@ class Predictor(CallbackSupportMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
 
 class EJOPClassifier(ClassifierMixin, Predictor):
     """Nearest neighbours under a metric learned from the labels, tuned on held-out rows.
@@ -328,7 +351,8 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         kernel ridge regression.
     function : {"auto", "kernel", "ball", "knn", "ridge"}, function object or model, default="auto"
         Estimate of f that the metric is made from, see :class:`EJOP`. "auto" tries the kernel
-        smoother and kernel ridge.
+        smoother and kernel ridge with once and twice the bandwidth of its smallest leave-one-out
+        loss ("ridge" and "ridge-wide").
     power : float or "auto", default="auto"
         Power of the eigenvalues; "auto" tries 0 (Euclidean) to 1.5.
     n_neighbors : int or "auto", default="auto"
@@ -348,7 +372,8 @@ class EJOPClassifier(ClassifierMixin, Predictor):
     n_iter : int, default=1
         Rounds: each learns f and the metric again in the space of the last, and is kept only if
         the held-out rows say so.
-    class_weight : {"balanced"} or None, default=None
+    class_weight : dict, "balanced" or None, default=None
+        Weight of each class in f, in the metric and in the vote.
     refit : bool, default=True
         Learn the metric of all rows with the best setting. Without it only the results of the
         tuning are kept.
@@ -389,7 +414,7 @@ class EJOPClassifier(ClassifierMixin, Predictor):
 
     _parameter_constraints: dict = {
         **Predictor._parameter_constraints,
-        "class_weight": [StrOptions({"balanced"}), None],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
     def __init__(
@@ -406,7 +431,7 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         scale: str = "auto",
         validation: Any = 0.2,
         n_iter: int = 1,
-        class_weight: str | None = None,
+        class_weight: Any = None,
         refit: bool = True,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -455,9 +480,10 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         p : ndarray of shape (n_samples, n_classes)
         """
         check_is_fitted(self)
-        values = np.clip(self._votes(X).values, 0, None)
-        total = values.sum(1, keepdims=True)
-        return np.where(total > 0, values / np.where(total > 0, total, 1), 1 / values.shape[1])
+        votes = self._votes(X)
+        values = np.clip(votes.values, 0, None)
+        values[np.arange(len(values)), votes.winners()] += TIE  # the largest share is predicted
+        return values / values.sum(1, keepdims=True)
 
     def _explained(self, shares: NDArray, X: ArrayLike) -> NDArray:
         predicted = self._votes(X).winners()
@@ -475,7 +501,9 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         return np.eye(len(self.classes_))[numbers], numbers
 
     def _row_weights(self, y: NDArray) -> NDArray | None:
-        return None if self.class_weight is None else compute_sample_weight(self.class_weight, y)
+        if self.class_weight is None:
+            return None
+        return compute_sample_weight(self.class_weight, self.classes_[y])
 
     def _labels(self, rows: NDArray) -> NDArray:
         return self._Y[rows].argmax(1)
@@ -483,9 +511,10 @@ class EJOPClassifier(ClassifierMixin, Predictor):
     def _metric(self, function: Any, random_state: Any) -> EJOP:
         return EJOP(function, softmax=False, random_state=random_state)
 
-    def _evaluate(self, votes: Votes, Y: NDArray) -> tuple[float, float]:
+    def _evaluate(self, votes: Votes, Y: NDArray, w: NDArray | None) -> tuple[float, float]:
         right = votes.winners() == Y.argmax(1)
-        return float(right.mean()), float(((votes.values - Y) ** 2).sum(1).mean())
+        loss = ((votes.values - Y) ** 2).sum(1)
+        return float(np.average(right, weights=w)), float(np.average(loss, weights=w))
 
 
 class EGOPRegressor(RegressorMixin, Predictor):
@@ -587,7 +616,7 @@ class EGOPRegressor(RegressorMixin, Predictor):
     def _metric(self, function: Any, random_state: Any) -> EGOP:
         return EGOP(function, random_state=random_state)
 
-    def _evaluate(self, votes: Votes, Y: NDArray) -> tuple[float, float]:
+    def _evaluate(self, votes: Votes, Y: NDArray, w: NDArray | None) -> tuple[float, float]:
         error = ((votes.values - Y) ** 2).mean(0)
         spread = self._Y.var(0)
         share = error / np.where(spread > 0, spread, 1)

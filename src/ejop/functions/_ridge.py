@@ -36,6 +36,9 @@ class RidgeFunction(Function):
         :func:`ejop.selection.choose_ridge`.
     max_rows : int, default=10000
     n_centers : int, default=2000
+    widening : float, default=1.5
+        ``bandwidth="auto"`` is this many times the bandwidth of the smallest leave-one-out loss: a
+        derivative needs a smoother f than a prediction does.
     random_state : int, RandomState instance or None, default=None
         Draws the centres and the rows that choose bandwidth and penalty.
 
@@ -65,6 +68,7 @@ class RidgeFunction(Function):
         *,
         max_rows: int = 10_000,
         n_centers: int = 2_000,
+        widening: float = 1.5,
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
@@ -72,6 +76,7 @@ class RidgeFunction(Function):
         self.penalty = penalty
         self.max_rows = max_rows
         self.n_centers = n_centers
+        self.widening = widening
         self.random_state = random_state
 
     def _fit(self, sample_weight: NDArray | None) -> None:
@@ -118,6 +123,7 @@ class RidgeFunction(Function):
                 penalty=self.penalty,
                 sample_weight=sample_weight,
                 random_state=self.random_state,
+                widening=self.widening,
             )
         else:
             self.bandwidth_, self.penalty_ = float(self.bandwidth), float(self.penalty)
