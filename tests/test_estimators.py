@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ejop import EGOP, EJOP, egop_matrix, ejop_matrix
+from ejop import EGOP, EJOP, EJOPClassifier, egop_matrix, ejop_matrix
 from ejop.functions import KernelSmoother
 
 _LEFT_OUT = (
@@ -246,29 +246,51 @@ def test_verbose_writes_to_stderr_only(iris, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_callbacks_see_every_block(iris):
+class Recorder:
+    """A callback that writes down what it is told."""
+
+    def __init__(self):
+        self.events = []
+
+    def setup(self, estimator, context):
+        self.events.append("setup")
+
+    def on_fit_task_begin(self, estimator, context):
+        self.events.append(("begin", context.task_name))
+
+    def on_fit_task_end(self, estimator, context):
+        self.events.append(("end", context.task_name))
+
+    def teardown(self, estimator, context):
+        self.events.append("teardown")
+
+
+@pytest.mark.parametrize("n_queries", [None, "auto"])
+def test_callbacks_see_every_block(iris, n_queries):
     pytest.importorskip("sklearn.callback")
-    events = []
+    X, y = np.tile(iris[0], (4, 1)), np.tile(iris[1], 4)  # several rounds of "auto"
+    recorder = Recorder()
+    fitted = EJOP(n_queries=n_queries, tol=1e-3, random_state=0)
+    fitted.set_callbacks(recorder).fit(X, y)
+    events = recorder.events
+    assert (events[0], events[-1]) == ("setup", "teardown")
+    assert events.count("setup") == events.count("teardown") == 1
+    assert events.count(("begin", "EJOP")) == events.count(("end", "EJOP")) == 1
+    assert events.count(("end", "block")) == events.count(("begin", "block"))
+    if n_queries is None:
+        assert events.count(("end", "block")) == len(fitted.plan_.blocks())
+    else:
+        assert events.count(("end", "block")) >= 2
 
-    class Recorder:
-        def setup(self, estimator, context):
-            events.append("setup")
 
-        def on_fit_task_begin(self, estimator, context):
-            events.append(("begin", context.task_name))
-
-        def on_fit_task_end(self, estimator, context):
-            events.append(("end", context.task_name))
-
-        def teardown(self, estimator, context):
-            events.append("teardown")
-
-    fitted = EJOP().set_callbacks(Recorder()).fit(*iris)
-    n = len(fitted.plan_.blocks())
-    assert events[0] == "setup"
-    assert events[-1] == "teardown"
-    assert events.count(("end", "block")) == events.count(("begin", "block")) == n
-    assert events.count(("end", "EJOP")) == 1
+def test_callbacks_see_the_tuning(iris):
+    pytest.importorskip("sklearn.callback")
+    recorder = Recorder()
+    model = EJOPClassifier(function="kernel", random_state=0).set_callbacks(recorder)
+    model.fit(*iris)
+    assert recorder.events.count("setup") == recorder.events.count("teardown") == 1
+    assert recorder.events.count(("end", "EJOPClassifier")) == 1
+    assert recorder.events.count(("end", "block")) >= 4
 
 
 def test_an_interrupted_fit_leaves_nothing_fitted(iris, monkeypatch):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 try:
@@ -20,17 +21,29 @@ except ImportError:  # scikit-learn before 1.9
         return method
 
 
-__all__ = ["CallbackSupportMixin", "track", "with_callbacks"]
+__all__ = ["CallbackSupportMixin", "fit_task", "track", "with_callbacks"]
 
 T = TypeVar("T")
 
 
+@contextmanager
+def fit_task(estimator: Any, name: str, total: int | None) -> Iterator[None]:
+    """The whole of a fit, for callbacks: ``track`` inside it reports its parts.
+
+    ``total`` is the number of parts, None where it is not known beforehand.
+    """
+    if not getattr(estimator, "_skl_callbacks", None):
+        yield
+        return
+    context = estimator._init_callback_context(task_name=name, max_subtasks=total)
+    context.call_on_fit_task_begin(estimator=estimator)
+    yield
+    context.call_on_fit_task_end(estimator=estimator)
+
+
 def track(items: Iterable[T], total: int, estimator: Any, name: str, verbose: int) -> Iterator[T]:
-    """Yield the items of a fit while telling callbacks and, with ``verbose``, the terminal."""
-    context = None
-    if getattr(estimator, "_skl_callbacks", None):
-        context = estimator._init_callback_context(task_name=name, max_subtasks=total)
-        context.call_on_fit_task_begin(estimator=estimator)
+    """Yield the parts of a fit while telling callbacks and, with ``verbose``, the terminal."""
+    context = getattr(estimator, "_callback_fit_ctx", None)
     start = time.perf_counter()
     try:
         for done, item in enumerate(items, 1):
@@ -46,8 +59,6 @@ def track(items: Iterable[T], total: int, estimator: Any, name: str, verbose: in
     finally:
         if verbose:
             sys.stderr.write("\n")
-    if context is not None:
-        context.call_on_fit_task_end(estimator=estimator)
 
 
 def _line(name: str, done: int, total: int, seconds: float) -> None:

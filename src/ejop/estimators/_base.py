@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
@@ -22,7 +24,7 @@ from ejop.functions import Function, KernelSmoother, ModelFunction, NeighborsSmo
 from ejop.kernels import KERNELS
 from ejop.metric import components, eigh_descending, pair_distances
 from ejop.outerproduct import OuterProduct
-from ejop.progress import CallbackSupportMixin, track, with_callbacks
+from ejop.progress import CallbackSupportMixin, fit_task, track, with_callbacks
 
 #: queries of the first round of ``n_queries="auto"``; each round doubles the sample
 FIRST_ROUND = 256
@@ -232,7 +234,8 @@ class OuterProductEstimator(
         )
         min_mass = self._min_mass(function)
         total, zeroed = None, 0
-        try:
+        n_blocks = len(plan.blocks(n_queries)) if len(rounds) == 1 else None
+        with fit_task(self, type(self).__name__, n_blocks), _released(function):
             for queries in rounds:
                 part, n_zeroed = expected_outer_product(
                     function,
@@ -252,8 +255,6 @@ class OuterProductEstimator(
                 zeroed += n_zeroed
                 if total.relative_error() <= self.tol:
                     break
-        finally:
-            function.release()
         assert total is not None
         plan.n_queries = total.count
         self._annotate(plan, function, total, min_mass, zeroed)
@@ -378,11 +379,11 @@ class OuterProductEstimator(
         check_is_fitted(self)
         rows: NDArray = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         plan = make_plan(self.function_, len(rows), self._step, memory_limit=self.memory_limit)
-        blocks = [
-            jacobian(self.function_, rows[block], self._step, apply_softmax=self._softmax())[0]
-            for block in plan.blocks()
-        ]
-        self.function_.release()
+        with _released(self.function_):
+            blocks = [
+                jacobian(self.function_, rows[block], self._step, apply_softmax=self._softmax())[0]
+                for block in plan.blocks()
+            ]
         return np.concatenate(blocks).transpose(0, 2, 1)
 
     def get_mahalanobis_matrix(self) -> NDArray:
@@ -433,6 +434,15 @@ class LearnedMetric:
 
     def __call__(self, a: NDArray, b: NDArray) -> float:
         return float(np.linalg.norm(self.components @ (np.asarray(a) - np.asarray(b))))
+
+
+@contextmanager
+def _released(function: Function) -> Iterator[None]:
+    """Forget the tables of a plan when the sums are done, or broken off."""
+    try:
+        yield
+    finally:
+        function.release()
 
 
 def _require_two(X: NDArray) -> None:
