@@ -10,12 +10,14 @@ import argparse
 import json
 import os
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.decomposition import PCA
 
+from benchmarks import report
 from ejop import EGOPRegressor, EJOPClassifier
 
 #: data set -> (file, training rows, test rows, the paper's Euclid, EJOP hNN, EJOP kNN, our goal)
@@ -77,6 +79,9 @@ def run(name: str, method: str, seed: int) -> dict[str, Any]:
         "fit_seconds": round(fitted - start, 2),
         "predict_seconds": round(time.perf_counter() - fitted, 2),
         "best_score": model.best_score_,
+        "commit": report.commit(),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "versions": report.versions(),
         "best_params": {k: str(v) for k, v in model.best_params_.items()},
     }
 
