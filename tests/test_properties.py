@@ -161,7 +161,7 @@ def test_blocks_and_threads_do_not_change_the_answer():
         for function in FUNCTIONS:
             settings_ = settings_of(function) | {"bandwidth": 4.0}
             one = EJOP(**settings_, n_jobs=1).fit(X.astype(dtype), y)
-            two = EJOP(**settings_, n_jobs=2, memory_limit=1_700_000).fit(X.astype(dtype), y)
+            two = EJOP(**settings_, n_jobs=4).fit(X.astype(dtype), y)
             assert two.plan_.block < one.plan_.block
             close(two.metric_, one.metric_, tolerance)
             close(two.metric_stderr_, one.metric_stderr_, 10 * tolerance)

@@ -108,18 +108,19 @@ def make_plan(
     budget = working_memory if memory_limit is None else memory_limit
     cost = function.prepare(step, budget=budget, n_queries=n_queries, n_excluded=n_excluded)
     threads = n_threads(n_jobs)
-    matrices = 4 * d * d * 8  # the accumulator: sums, squares, weighted sums, one to merge
-    fixed = cost.fixed_bytes + matrices
-    room = budget - fixed - (threads - 1) * matrices
+    accumulator = 4 * d * d * 8  # sums, squares, weighted sums, one being merged
+    fixed, each = cost.fixed_bytes + accumulator, cost.thread_bytes + accumulator
+    room = budget - fixed - threads * each
     while threads > 1 and room < threads * cost.bytes_per_query:
         threads -= 1
-        room = budget - fixed - (threads - 1) * matrices
+        room = budget - fixed - threads * each
     if room < cost.bytes_per_query:
         if memory_limit is not None:
+            needed = format_bytes(fixed + each + cost.bytes_per_query)
             raise MemoryError(
                 f"`memory_limit`={format_bytes(budget)} is too little: {cost.method} on {n} rows "
-                f"of {d} features needs at least {format_bytes(fixed + cost.bytes_per_query)}; "
-                "raise it, reduce the rows or features, or pass float32 data."
+                f"of {d} features needs at least {needed}; raise it, reduce the rows or features, "
+                "or pass float32 data."
             )
         room = cost.bytes_per_query  # the default is a wish, not a wall
     wanted = max(d // 8, n_queries // MANY_GROUPS)
@@ -132,7 +133,7 @@ def make_plan(
     # Whole groups to a block: the standard error does not depend on the block size.
     block = block // batch * batch
     threads = min(threads, -(-n_queries // block))
-    memory = fixed + threads * (block * cost.bytes_per_query + matrices)
+    memory = fixed + threads * (block * cost.bytes_per_query + each)
     notes = [f"{cost.method}: {cost.why}"] if cost.why else []
     dtype = cost.dtype or str(function.X_.dtype)
     return Plan(cost.method, n, n_queries, d, c, dtype, block, batch, threads, memory, notes)

@@ -26,6 +26,8 @@ class Cost:
         Peak temporary memory for one query row.
     fixed_bytes : int
         Memory prepared once, beside the data.
+    thread_bytes : int
+        Memory of a thread whatever the size of its block.
     why : str
         Why this form.
     flops_per_query : int
@@ -40,6 +42,7 @@ class Cost:
     why: str = ""
     flops_per_query: int = 0
     dtype: str = ""
+    thread_bytes: int = 0
 
 
 class Function(BaseEstimator):

@@ -186,21 +186,22 @@ class KernelSmoother(Function):
             why = f"the {self.kernel} kernel is compact: only rows within reach are summed"
             self._form = None
             per_query = n * (size + 1) + 4 * (c + 1) * d * 8
-            return Cost("compact", per_query, 4096 * (d + 1) * size, why, 3 * n * d)
+            piece = 4096 * (d + 1) * size
+            return Cost("compact", per_query, 0, why, 3 * n * d, thread_bytes=piece)
         self._form = form = self._choose_form(step, budget, n_queries)
         references, why = form.references, "; ".join(form.reasons)
         dtype = references.dtype
         columns = (d + 1) if step is None else 2 * d
         rows = references.tile_rows or n
         per_query = (2 * rows + 3 * (c + 1) * columns) * dtype.itemsize
-        copies = 1 if references.tile_rows is None else 2  # a tile in each of two threads
-        tables = copies * rows * (d + (0 if form.direct else columns)) * dtype.itemsize
+        tables = rows * (d + (0 if form.direct else columns)) * dtype.itemsize
         if form.direct:
             return Cost("gaussian-direct", 2 * per_query, tables, why, 9 * n * d, str(dtype))
+        fixed, each = (tables, 0) if references.tile_rows is None else (0, tables)
         sums = 2 * columns * (1 if references.neglect == 0 else 7 * form.share)
         flops = int((2 * d + sums) * n)
         method = "local" if references.neglect > 0 else "analytic" if step is None else "product"
-        return Cost(f"gaussian-{method}", per_query, tables, why, flops, str(dtype))
+        return Cost(f"gaussian-{method}", per_query, fixed, why, flops, str(dtype), each)
 
     def _choose_form(self, step: NDArray | None, budget: int | None, n_queries: int) -> _Form:
         """Type of the sums, streamed or not, direct, local or all rows; with the reasons."""

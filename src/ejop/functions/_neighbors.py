@@ -98,7 +98,7 @@ class NeighborsSmoother(Function):
             f"the {self.n_neighbors} nearest of each shifted point are among one set of candidates"
         )
         scratch = (n * 24 + 4096 * d) * 8  # candidates of one query, a few features at a time
-        return Cost("neighbors", per_query, 2 * scratch, why, 10 * n * d)
+        return Cost("neighbors", per_query, 0, why, 10 * n * d, thread_bytes=scratch)
 
     def default_step(self) -> float:
         """Half the median distance to the k-th neighbour, over at most 512 evenly spaced rows."""
