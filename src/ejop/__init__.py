@@ -18,6 +18,7 @@ _HOMES = {
     "EJOPClassifier": "ejop.estimators",
     "egop_matrix": "ejop.estimators",
     "ejop_matrix": "ejop.estimators",
+    "initialize": "ejop.learners",
     "OuterProduct": "ejop.outerproduct",
     "outer_product": "ejop.outerproduct",
 }
@@ -31,6 +32,7 @@ __all__ = [
     "__version__",
     "egop_matrix",
     "ejop_matrix",
+    "initialize",
     "outer_product",
 ]
 

@@ -12,28 +12,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ejop.backends.plan import Plan, make_plan
 from ejop.differences import check_step, jacobian, mass_threshold
+from ejop.estimators._linear import LinearMetricEstimator
 from ejop.expectation import expected_outer_product
 from ejop.functions import Function, KernelSmoother, ModelFunction, NeighborsSmoother, RidgeFunction
 from ejop.kernels import KERNELS
-from ejop.metric import components, eigh_descending, pair_distances
+from ejop.metric import components, eigh_descending
 from ejop.outerproduct import OuterProduct
-from ejop.progress import CallbackSupportMixin, fit_task, track, with_callbacks
+from ejop.progress import fit_task, track, with_callbacks
 
 #: queries of the first round of ``n_queries="auto"``; each round doubles the sample
 FIRST_ROUND = 256
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 
 
-class OuterProductEstimator(
-    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):
+class OuterProductEstimator(LinearMetricEstimator):
     """Base of the estimators: subclasses turn y into targets and say whether softmax applies."""
 
     _parameter_constraints: dict = {
@@ -348,21 +347,6 @@ class OuterProductEstimator(
 
     # using ----------------------------------------------------------------------------------
 
-    def transform(self, X: ArrayLike) -> NDArray:
-        """Map rows to the space whose Euclidean distance is the learned metric.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        X_new : ndarray of shape (n_samples, n_components)
-        """
-        check_is_fitted(self)
-        rows: NDArray = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        return rows @ self.components_.T.astype(rows.dtype, copy=False)
-
     def jacobian(self, X: ArrayLike) -> NDArray:
         """Sensitivity of each output to each feature at the rows of X.
 
@@ -385,55 +369,6 @@ class OuterProductEstimator(
                 for block in plan.blocks()
             ]
         return np.concatenate(blocks).transpose(0, 2, 1)
-
-    def get_mahalanobis_matrix(self) -> NDArray:
-        """Matrix of the metric, ``components_.T @ components_``, shape (n_features, n_features)."""
-        check_is_fitted(self)
-        return self.components_.T @ self.components_
-
-    def pair_distance(self, pairs: ArrayLike) -> NDArray:
-        """Learned distance of each pair.
-
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, n_features)
-
-        Returns
-        -------
-        distances : ndarray of shape (n_pairs,)
-        """
-        check_is_fitted(self)
-        return pair_distances(self.components_, pairs)
-
-    def get_metric(self) -> LearnedMetric:
-        """Learned distance of two vectors as a function, for ``metric=`` of scikit-learn."""
-        check_is_fitted(self)
-        return LearnedMetric(self.components_.copy())
-
-    # scikit-learn ---------------------------------------------------------------------------
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "components_")
-
-    def _forget(self) -> None:
-        """Drop an earlier fit, so that one that is interrupted leaves the estimator unfitted."""
-        self.__dict__.pop("components_", None)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
-
-class LearnedMetric:
-    """Distance |L (a - b)| of two vectors; picklable, so that it can travel to workers."""
-
-    def __init__(self, components: NDArray) -> None:
-        self.components = components
-
-    def __call__(self, a: NDArray, b: NDArray) -> float:
-        return float(np.linalg.norm(self.components @ (np.asarray(a) - np.asarray(b))))
 
 
 @contextmanager
