@@ -110,3 +110,13 @@ def test_large_data_use_a_random_sample_that_the_seed_fixes(rng):
     Y = np.eye(2)[(X[:, 0] > 0).astype(int)]
     chosen = {KernelSmoother(random_state=0).fit(X, Y).bandwidth_ for _ in range(3)}
     assert len(chosen) == 1
+
+
+def test_the_penalty_is_that_of_the_widened_bandwidth(rng):
+    X = rng.normal(size=(300, 8))
+    Y = np.eye(3)[(X[:, 0] + 0.5 * rng.normal(size=300) > 0) + (X[:, 1] > 1).astype(int)]
+    narrow, narrow_penalty = choose_ridge(X, Y, widening=1.0)
+    wide, penalty = choose_ridge(X, Y, widening=4.0)
+    assert wide == pytest.approx(4 * narrow)
+    assert (wide, penalty) == choose_ridge(X, Y, bandwidth=wide)
+    assert penalty != narrow_penalty

@@ -195,7 +195,8 @@ def choose_ridge(
     With B = (K + penalty I)^-1 the residual of row i when it is left out is (B Y)_i / B_ii, so a
     bandwidth costs one eigen-decomposition and a penalty nothing more. At most ``max_rows`` random
     rows are used. The loss is the squared error; the bandwidth of the smallest is taken times
-    ``widening``, since a derivative needs a smoother f than a prediction does. Bandwidths are the
+    ``widening``, since a derivative needs a smoother f than a prediction does, and the penalty is
+    that of the smallest loss at the widened bandwidth. Bandwidths are the
     median nearest-neighbour distance times 2^-1 to 2^4, first by factors of 2, then between;
     penalties run from 1e-6 to 10.
 
@@ -237,8 +238,11 @@ def choose_ridge(
     best = best_of(list(range(0, len(bandwidths), 2)))
     between = [g for g in (best - 1, best + 1) if 0 <= g < len(bandwidths)]
     best = best_of(between)
-    widen = widening if bandwidth == "auto" else 1.0
-    return widen * float(bandwidths[best]), float(penalties[tried[best].argmin()])
+    chosen, loss = float(bandwidths[best]), tried[best]
+    if bandwidth == "auto" and widening != 1.0:
+        chosen *= widening
+        loss = losses(chosen)
+    return chosen, float(penalties[loss.argmin()])
 
 
 def left_out_losses(K: NDArray, penalties: NDArray, target: NDArray) -> NDArray:
