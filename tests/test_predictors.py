@@ -6,7 +6,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold, train_test_split
+from sklearn.model_selection import KFold, PredefinedSplit, train_test_split
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
@@ -274,6 +274,28 @@ def test_only_tuning_without_refit(wine):
 
     with pytest.raises(NotFittedError):
         model.predict(Xb)
+
+
+def test_refit_on_the_training_part_leaves_held_out_rows_out(wine):
+    Xa, _, ya, _ = wine
+    held = np.repeat([-1, 0], [len(Xa) - 30, 30])
+    options = {"function": "kernel", "validation": PredefinedSplit(held), "random_state": 0}
+    model = EJOPClassifier(refit="train", **options).fit(Xa, ya)
+    changed = ya.copy()
+    changed[-30:] = np.roll(changed[-30:], 7)  # held-out labels may steer the choice alone
+    again = EJOPClassifier(
+        refit="train",
+        power=model.best_params_["power"],
+        scale=model.best_params_["scale"],
+        n_neighbors=model.n_neighbors_,
+        **options,
+    ).fit(Xa, changed)
+    np.testing.assert_allclose(again.components_, model.components_)
+    assert model.kneighbors(Xa)[1].max() < len(Xa) - 30
+    backwards = PredefinedSplit(held[::-1])
+    model = EJOPClassifier(refit="train", **{**options, "validation": backwards}).fit(Xa, ya)
+    assert model.kneighbors(Xa)[1].min() >= 30  # numbers are those of the rows that were passed
+    assert model.score(Xa, ya) > 0.9
 
 
 def test_any_model_can_be_the_function(wine):

@@ -50,9 +50,10 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         the held-out rows say so.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class in f, in the metric and in the vote.
-    refit : bool, default=True
-        Learn the metric of all rows with the best setting. Without it only the results of the
-        tuning are kept.
+    refit : bool or "train", default=True
+        Learn the metric of all rows with the best setting; "train" learns it from the rows that
+        the first split learned from, so that the held-out rows stay out for good. Without it only
+        the results of the tuning are kept.
     n_jobs : int or None, default=None
     random_state : int, RandomState instance or None, default=None
     verbose : int, default=0
@@ -108,7 +109,7 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         validation: Any = 0.2,
         n_iter: int = 1,
         class_weight: Any = None,
-        refit: bool = True,
+        refit: bool | str = True,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,

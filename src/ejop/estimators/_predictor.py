@@ -66,7 +66,7 @@ class Predictor(
             "cv_object",
         ],
         "n_iter": [_COUNT],
-        "refit": ["boolean"],
+        "refit": ["boolean", StrOptions({"train"})],
         "n_jobs": [None, Integral],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -137,7 +137,8 @@ class Predictor(
             table, self.best_score_ = Table(), np.nan
         self._report(setting, table)
         if self.refit:
-            self._refit(grid, setting, rows)
+            kept = splits[0][0] if self.refit == "train" and splits else np.arange(len(rows))
+            self._refit(grid, setting, rows[kept], kept)
         return self
 
     def _search(self, X: NDArray, seed: int) -> Search:
@@ -222,10 +223,13 @@ class Predictor(
             return _plain_votes(np.tile(prior, (len(B), 1)))
         return vote(*nearest(B, A, 1), Y, weights="uniform", row_weights=None)
 
-    def _refit(self, grid: Search, setting: Setting, rows: NDArray) -> None:
+    def _refit(self, grid: Search, setting: Setting, rows: NDArray, kept: NDArray) -> None:
+        """Learn the chosen setting from the rows that were kept."""
         scaler = grid.prepare(setting.scale).fit(rows)
         Z = scaler.transform(rows)
-        before, L, metric = grid.mapped(setting, Z, np.arange(len(rows)))
+        before, L, metric = grid.mapped(setting, Z, kept)
+        self._kept, self._Y = kept, self._Y[kept]
+        self._w = None if self._w is None else self._w[kept]
         self.scaler_, self.metric_estimator_, self._before = scaler, metric, before
         self._center = Z.mean(0)
         self._rows = Z @ L.T
@@ -288,7 +292,8 @@ class Predictor(
                 f"`n_neighbors`={k} must lie between 1 and the number of training rows, "
                 f"{len(self._rows)}."
             )
-        return nearest(Z, self._rows, k)
+        distances, indices = nearest(Z, self._rows, k)
+        return distances, self._kept[indices]
 
     def explain(self, X: ArrayLike) -> NDArray:
         """How far each feature moved each row's prediction from that of the average row.

@@ -33,7 +33,7 @@ class EGOPRegressor(RegressorMixin, Predictor):
     scale : {"auto", "none", "standard", "robust", "hellinger"}, default="auto"
     validation : float, int or splitter, default=0.2
     n_iter : int, default=1
-    refit : bool, default=True
+    refit : bool or "train", default=True
     n_jobs : int or None, default=None
     random_state : int, RandomState instance or None, default=None
     verbose : int, default=0
@@ -62,7 +62,7 @@ class EGOPRegressor(RegressorMixin, Predictor):
         scale: str = "auto",
         validation: Any = 0.2,
         n_iter: int = 1,
-        refit: bool = True,
+        refit: bool | str = True,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
