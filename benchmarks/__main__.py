@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import first_call, gaussian, growth, learners, neighbours, report
+from benchmarks import first_call, gaussian, growth, learners, neighbours, report, tuning
 from benchmarks.common import Row, log
 from benchmarks.load import Elsewhere
 
@@ -56,6 +56,7 @@ BENCHMARKS = {
         quick={"n": 800, "low": 1500, "repeat": 1},
         tiny={"n": 100, "low": 200, "repeat": 1},
     ),
+    "tuning": Benchmark(tuning.grid_search, full={"n": 1000}, quick={"n": 500}, tiny={"n": 200}),
     "lmnn": Benchmark(
         learners.lmnn,
         full={"n": 1200},

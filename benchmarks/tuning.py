@@ -1,0 +1,108 @@
+"""The tuned classifier against GridSearchCV over the same grid, splits and rule."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
+from sklearn.pipeline import Pipeline
+
+from benchmarks.common import Goal, Row, log
+from benchmarks.data import digits, shape
+from ejop import EJOP, EJOPClassifier
+from ejop.estimators._predictor import AUTOMATIC, WIDENINGS
+from ejop.functions import RidgeFunction
+from ejop.neighbors import nearest, vote
+from ejop.tuning import NEIGHBORS, POWERS
+
+
+class Neighbors(ClassifierMixin, BaseEstimator):
+    """k nearest neighbours with ejop's ties, so that both sides can agree to the last vote."""
+
+    def __init__(self, n_neighbors: int = 5) -> None:
+        self.n_neighbors = n_neighbors
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Neighbors:
+        self.rows_ = X
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        self.Y_ = np.eye(len(self.classes_))[labels]
+        return self
+
+    def votes(self, X: np.ndarray) -> Any:
+        near = nearest(X, self.rows_, self.n_neighbors)
+        return vote(*near, self.Y_, weights="uniform", row_weights=None)
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return self.classes_[self.votes(X).winners()]
+
+
+def vote_loss(model: Pipeline, X: np.ndarray, y: np.ndarray) -> float:
+    """Minus the squared error of the votes."""
+    last = model[-1]
+    truth = y[:, None] == last.classes_
+    return -float(((last.votes(model[:-1].transform(X)).values - truth) ** 2).sum(1).mean())
+
+
+def best_then_least_loss(results: dict[str, Any]) -> int:
+    """Index of the highest accuracy; ties to the smaller loss of the votes, then to the first."""
+    accuracy = np.round(results["mean_test_accuracy"], 12)
+    return int(np.lexsort((-results["mean_test_loss"], -accuracy))[0])
+
+
+def grid_search(*, n: int) -> list[Row]:
+    """Wall time of both with every function, power and k; scores and choices must agree."""
+    X, y = digits(n)
+    splits = list(StratifiedShuffleSplit(2, test_size=0.2, random_state=0).split(X, y))
+    ours = EJOPClassifier(scale="none", validation=splits, random_state=0)
+    start = time.perf_counter()
+    ours.fit(X, y)
+    seconds = [time.perf_counter() - start]
+    seed = np.random.RandomState(0).randint(2**31 - 1)  # the classifier's own draw
+    names = [AUTOMATIC[-1], *AUTOMATIC[:-1]]  # as the classifier tries them: ties go to the first
+    functions = [_function(name, seed) for name in names]
+    peer = GridSearchCV(
+        Pipeline([("metric", EJOP(softmax=False, random_state=seed)), ("rule", Neighbors())]),
+        {
+            "metric__function": functions,
+            "metric__power": list(POWERS),
+            "rule__n_neighbors": list(NEIGHBORS),
+        },
+        cv=splits,
+        scoring={"accuracy": "accuracy", "loss": vote_loss},
+        refit=best_then_least_loss,
+    )
+    log(f"grid search: {len(functions) * len(POWERS) * len(NEIGHBORS)} settings on {n} rows")
+    start = time.perf_counter()
+    peer.fit(X, y)
+    seconds.append(time.perf_counter() - start)
+    best = peer.best_params_
+    chosen = (
+        names[functions.index(best["metric__function"])],
+        best["metric__power"],
+        best["rule__n_neighbors"],
+    )
+    same = chosen == tuple(ours.best_params_[n] for n in ("function", "power", "n_neighbors"))
+    scores = (ours.cv_results_["mean_test_score"], peer.cv_results_["mean_test_accuracy"])
+    apart = np.abs(np.sort(scores[0]) - np.sort(scores[1])).max()
+    return [
+        Row(
+            "tuning",
+            f"fit with tuning; peer: GridSearchCV, {len(scores[1])} settings, 2 splits",
+            shape(X, y),
+            seconds[:1],
+            seconds[1:],
+            ratio=seconds[1] / seconds[0],
+            goal=Goal(">=", 10),
+            remark=f"{'same choice' if same else 'ANOTHER CHOICE'} {chosen}, "
+            f"scores differ by {apart:.1g} at the most",
+        )
+    ]
+
+
+def _function(name: str, seed: int) -> Any:
+    if name in WIDENINGS:
+        return RidgeFunction(widening=WIDENINGS[name], random_state=seed)
+    return name
