@@ -54,10 +54,19 @@ class MultiIndex:
     def metric(self, n_samples: int = 200_000, random_state: Any = 0) -> NDArray:
         """True M = E[J^T J], by Monte Carlo over the index alone, shape (n_features,
         n_features)."""
-        z = check_random_state(random_state).normal(size=(n_samples, self.V.shape[1]))
-        flat = MultiIndex(np.eye(z.shape[1]), self.directions, self.phases, self.sharpness)
+        flat, z = self._index(n_samples, random_state)
         J = flat.jacobian(z).reshape(-1, z.shape[1])
         return self.V @ (J.T @ J / n_samples) @ self.V.T
+
+    def bayes_error(self, n_samples: int = 200_000, random_state: Any = 0) -> float:
+        """Error of the best rule there is, 1 - E[max_k f_k(x)], by Monte Carlo over the index."""
+        flat, z = self._index(n_samples, random_state)
+        return float(1 - flat.probabilities(z).max(1).mean())
+
+    def _index(self, n_samples: int, random_state: Any) -> tuple[MultiIndex, NDArray]:
+        """The model as a function of z = V^T x alone, and draws of z."""
+        z = check_random_state(random_state).normal(size=(n_samples, self.V.shape[1]))
+        return MultiIndex(np.eye(z.shape[1]), self.directions, self.phases, self.sharpness), z
 
 
 def make_multi_index(
@@ -86,7 +95,7 @@ def make_multi_index(
     X : ndarray of shape (n_samples, n_features)
     y : ndarray of shape (n_samples,)
     model : MultiIndex
-        With ``V``, ``probabilities``, ``jacobian`` and ``metric``.
+        With ``V``, ``probabilities``, ``jacobian``, ``metric`` and ``bayes_error``.
 
     Examples
     --------
