@@ -11,6 +11,9 @@ from typing import Any, TypeVar
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
+
+    #: frames between a fit and its caller
+    WRAPPERS = 1
 except ImportError:  # scikit-learn before 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
@@ -20,8 +23,10 @@ except ImportError:  # scikit-learn before 1.9
         """Leave the method as it is."""
         return method
 
+    WRAPPERS = 0
 
-__all__ = ["CallbackSupportMixin", "fit_task", "track", "with_callbacks"]
+
+__all__ = ["WRAPPERS", "CallbackSupportMixin", "fit_task", "track", "with_callbacks"]
 
 T = TypeVar("T")
 

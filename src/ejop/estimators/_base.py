@@ -25,7 +25,7 @@ from ejop.functions import Function, KernelSmoother, ModelFunction, NeighborsSmo
 from ejop.kernels import KERNELS
 from ejop.metric import components, eigh_descending
 from ejop.outerproduct import OuterProduct
-from ejop.progress import fit_task, track, with_callbacks
+from ejop.progress import WRAPPERS, fit_task, track, with_callbacks
 
 #: queries of the first round of ``n_queries="auto"``; each round doubles the sample
 FIRST_ROUND = 256
@@ -322,7 +322,7 @@ class OuterProductEstimator(LinearMetricEstimator):
                 "Euclidean; raise `bandwidth` or `step`, lower `min_mass` if it is set, or try "
                 "function='ridge'.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=3 + WRAPPERS,
             )
         self.function_, self.plan_, self._outer_product, self._step = function, plan, total, step
         self.mass_zeroed_ = plan.mass_zeroed

@@ -1,5 +1,26 @@
-"""Metric learners that optimise, each able to start from EJOP."""
+"""Metric learners, each able to start from EJOP. Names are imported when first used."""
 
-from ejop.learners._initialize import initialize
+from __future__ import annotations
 
-__all__ = ["initialize"]
+import importlib
+from typing import Any
+
+_HOMES = {
+    "ITML": "ejop.learners._itml",
+    "LMNN": "ejop.learners._lmnn",
+    "MLR": "ejop.learners._mlr",
+    "ReliefF": "ejop.learners._relieff",
+    "initialize": "ejop.learners._initialize",
+}
+
+__all__ = ["ITML", "LMNN", "MLR", "ReliefF", "initialize"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'ejop.learners' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -20,7 +20,7 @@ from sklearn.utils.validation import validate_data
 from ejop.estimators._linear import LinearMetricEstimator
 from ejop.learners._initialize import STARTS, initialize
 from ejop.neighbors import nearest, vote
-from ejop.progress import fit_task, with_callbacks
+from ejop.progress import WRAPPERS, fit_task, with_callbacks
 
 
 @dataclass
@@ -128,7 +128,7 @@ class MetricLearner(LinearMetricEstimator):
             warnings.warn(
                 f"{type(self).__name__} did not converge: {found.message}",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=3 + WRAPPERS,
             )
 
 

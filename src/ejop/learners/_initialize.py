@@ -92,7 +92,11 @@ def _identity(X: NDArray, y: Any, r: int | None, random_state: Any) -> NDArray:
 
 
 def _pca(X: NDArray, y: Any, r: int | None, random_state: Any) -> NDArray:
-    return _oriented(PCA(min(X.shape) if r is None else min(r, *X.shape)).fit(X).components_)
+    """Directions of largest variance; any orthonormal ones beyond what the rows span."""
+    kept = min(X.shape) if r is None else r
+    if kept <= min(X.shape):
+        return _oriented(PCA(kept).fit(X).components_)
+    return _oriented(np.linalg.svd(X - X.mean(0))[2][:kept])
 
 
 def _lda(X: NDArray, y: Any, r: int | None, random_state: Any) -> NDArray:
