@@ -57,6 +57,12 @@ BENCHMARKS = {
         tiny={"n": 100, "low": 200, "repeat": 1},
     ),
     "tuning": Benchmark(tuning.grid_search, full={"n": 1000}, quick={"n": 500}, tiny={"n": 200}),
+    "learners": Benchmark(
+        learners.learners,
+        full={"splits": 3, "slow_peers": True},
+        quick={"splits": 1, "slow_peers": False},
+        tiny={"splits": 1, "slow_peers": False},
+    ),
     "lmnn": Benchmark(
         learners.lmnn,
         full={"n": 1200},

@@ -52,6 +52,19 @@ def digits(n: int) -> Rows:
     return StandardScaler().fit_transform(X[:n]), y[:n]
 
 
+def letters(seed: int, *, scaled: bool) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    """4,000 training and 2,000 test rows of Letters, split at random; blobs where not at hand."""
+    found = _real("letter.npz")
+    X, y = found if found is not None else blobs(6000, 16, 26)
+    order = np.random.RandomState(seed).permutation(len(X))
+    train, test = order[:4000], order[4000:6000]
+    A, B = X[train].astype(np.float64), X[test].astype(np.float64)
+    if scaled:
+        scaler = StandardScaler().fit(A)
+        A, B = scaler.transform(A), scaler.transform(B)
+    return A, y[train], B, y[test]
+
+
 def shape(X: NDArray, y: NDArray) -> str:
     """Size as the table shows it."""
     return f"{len(X)} x {X.shape[1]}, {len(np.unique(y))} classes, {X.dtype}"
