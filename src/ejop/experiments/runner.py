@@ -1,0 +1,199 @@
+"""Compute the runs that are missing, in this process or several, and keep each as it ends."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import multiprocessing
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+
+from ejop.experiments.store import Key, Results, Run
+
+#: how often a runner shows that it is alive
+HEARTBEAT_SECONDS = 10.0
+_PACKAGES = ("ejop", "numpy", "scipy", "scikit-learn", "numba")
+
+
+def compute(key: Key, n_neighbors: int | None, data_dir: str | None = None) -> Run:
+    """One run; ``n_neighbors`` is for methods tested with the neighbours of another."""
+    from ejop.experiments.folds import make_fold  # workers load what they need, when they need it
+    from ejop.experiments.methods import METHODS, iterations_to_converge
+
+    dataset, method, seed = key
+    found = METHODS[method].run(make_fold(dataset, seed, data_dir), seed, n_neighbors)
+    return Run(
+        dataset,
+        method,
+        seed,
+        round(found.error, 6),
+        round(found.fit_seconds, 3),
+        round(found.predict_seconds, 3),
+        iterations_to_converge(found.objective),
+        found.settings,
+        found.objective,
+        versions(),
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}",
+    )
+
+
+def versions() -> dict[str, str]:
+    """What a run depends on."""
+    return {
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in _PACKAGES},
+    }
+
+
+def needed(keys: list[Key]) -> list[Key]:
+    """Keys with those that they need first."""
+    firsts = [first for key in keys if (first := forerunner(key)) is not None]
+    return list(dict.fromkeys([*firsts, *keys]))
+
+
+def run_missing(
+    keys: list[Key],
+    results: Results,
+    *,
+    jobs: int = 1,
+    data_dir: str | None = None,
+    progress: Callable[[Run | Key, str], None] = lambda what, state: None,
+) -> list[tuple[Key, BaseException]]:
+    """Compute what is not in the results file.
+
+    Parameters
+    ----------
+    keys : list of (dataset, method, seed)
+    results : Results
+    jobs : int, default=1
+        Processes; 1 computes here.
+    data_dir : str, optional
+    progress : callable
+        Called with a key and "started", a Run and "finished", or a key and "failed" or "elsewhere"
+        (another runner has it).
+
+    Returns
+    -------
+    failures : list of (key, exception)
+        A failed run is not recorded; the others go on.
+    """
+    waiting = needed(keys)
+    failures: dict[Key, BaseException] = {}
+    told: set[Key] = set()
+
+    def settle(key: Key, finish: Callable[[], Run]) -> None:
+        try:
+            run = finish()
+        except Exception as error:  # told at the end; the run stays missing
+            failures[key] = error
+            progress(key, "failed")
+        else:
+            results.add(run)
+            progress(run, "finished")
+
+    with _alive(results), _executor(jobs) as submit:
+        flying: dict[Future, Key] = {}
+        while waiting or flying:
+            done = results.done()
+            waiting = [key for key in waiting if key not in done and key not in failures]
+            for key in list(waiting):
+                if len(flying) >= jobs:
+                    break
+                first = forerunner(key)
+                if first in failures:
+                    settle(key, partial(_not_without, first))
+                elif first is None or first in done:
+                    if results.claim(key):
+                        waiting.remove(key)
+                        progress(key, "started")
+                        flying[submit(compute, key, _tuned(first, results), data_dir)] = key
+                    elif key not in told:
+                        told.add(key)
+                        progress(key, "elsewhere")
+            for future in wait(flying, timeout=1, return_when=FIRST_COMPLETED).done:
+                settle(flying.pop(future), future.result)
+            if waiting and not flying:
+                time.sleep(0.1)  # another runner has what is left
+    return list(failures.items())
+
+
+def forerunner(key: Key) -> Key | None:
+    """The run whose number of neighbours this one is tested with."""
+    from ejop.experiments.methods import METHODS
+
+    first = METHODS[key[1]].after
+    return None if first is None else (key[0], first, key[2])
+
+
+def _not_without(first: Key | None) -> Run:
+    raise RuntimeError(f"it is tested with the neighbours of {first}, which failed")
+
+
+def _tuned(first: Key | None, results: Results) -> int | None:
+    run = None if first is None else results.get(first)
+    return None if run is None else int(run.settings["n_neighbors"])
+
+
+@contextmanager
+def _alive(results: Results) -> Iterator[None]:
+    """Keep the claims fresh while working, and give them back at the end or on Ctrl-C."""
+    stop = threading.Event()
+
+    def beat() -> None:
+        while not stop.wait(HEARTBEAT_SECONDS):
+            results.touch()
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        results.release()
+
+
+@contextmanager
+def _executor(jobs: int) -> Iterator[Callable[..., Future]]:
+    """A way to submit work: here at once, or to processes that end with this one."""
+    if jobs == 1:
+        yield _at_once
+        return
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(
+        jobs, mp_context=context, initializer=_end_with_parent, initargs=(os.getpid(),)
+    )
+    try:
+        yield pool.submit
+    except BaseException:
+        for process in (pool._processes or {}).values():
+            process.terminate()
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def _at_once(function: Callable, *args: object) -> Future:
+    future: Future = Future()
+    try:
+        future.set_result(function(*args))
+    except Exception as error:
+        future.set_exception(error)
+    return future
+
+
+def _end_with_parent(parent: int) -> None:
+    """Leave no worker behind a runner that was killed."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,209 @@
+"""Finished runs in an SQLite file: one transaction a run, safe to kill and to share."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+#: a claim whose runner has not shown itself for so long may be taken over
+STALE_SECONDS = 60.0
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+    dataset TEXT NOT NULL, method TEXT NOT NULL, seed INTEGER NOT NULL,
+    error REAL NOT NULL, fit_seconds REAL NOT NULL, predict_seconds REAL NOT NULL,
+    iterations INTEGER, settings TEXT NOT NULL, objective TEXT NOT NULL, versions TEXT NOT NULL,
+    finished TEXT NOT NULL,
+    PRIMARY KEY (dataset, method, seed)
+);
+CREATE TABLE IF NOT EXISTS claims (
+    dataset TEXT NOT NULL, method TEXT NOT NULL, seed INTEGER NOT NULL,
+    runner TEXT NOT NULL, seen REAL NOT NULL,
+    PRIMARY KEY (dataset, method, seed)
+);
+"""
+Key = tuple[str, str, int]
+
+
+@dataclass
+class Run:
+    """One finished run.
+
+    Attributes
+    ----------
+    dataset, method : str
+    seed : int
+    error : float
+        In per cent.
+    fit_seconds, predict_seconds : float
+    iterations : int or None
+        Until the objective stays within 1 % of its last value.
+    settings, versions : dict
+    objective : list of float
+    finished : str
+        Date and time, UTC.
+    """
+
+    dataset: str
+    method: str
+    seed: int
+    error: float
+    fit_seconds: float
+    predict_seconds: float
+    iterations: int | None
+    settings: dict[str, Any] = field(default_factory=dict)
+    objective: list[float] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)
+    finished: str = ""
+
+    @property
+    def key(self) -> Key:
+        """What identifies the run."""
+        return self.dataset, self.method, self.seed
+
+
+class Results:
+    """The results file.
+
+    Several runners may use one file: each run is claimed before it is computed, and a claim whose
+    process is gone is free again.
+
+    Parameters
+    ----------
+    path : str or Path
+        Created if it is not there; its folder must be.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from ejop.experiments.store import Results, Run
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = Results(pathlib.Path(folder) / "results.sqlite")
+    ...     results.claim(("digits", "euclid", 0))
+    ...     results.add(Run("digits", "euclid", 0, 2.5, 0.1, 0.1, None))
+    ...     [run.error for run in results.runs()]
+    True
+    [2.5]
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.runner = f"{socket.gethostname()}:{os.getpid()}"
+        try:
+            with self._open() as db:
+                db.executescript("PRAGMA journal_mode=WAL;" + _SCHEMA)
+        except sqlite3.Error as error:
+            raise OSError(
+                f"{self.path} cannot be used as a results file ({error}); name a new file, or one "
+                "that `ejop reproduce` wrote."
+            ) from error
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """A connection in one transaction; a busy file is waited for."""
+        db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+        try:
+            yield db
+        finally:
+            db.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._open() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+            except BaseException:
+                db.execute("ROLLBACK")
+                raise
+            db.execute("COMMIT")
+
+    def claim(self, key: Key) -> bool:
+        """Take a run; False where it is done or another living runner has it."""
+        with self._transaction() as db:
+            if db.execute(f"SELECT 1 FROM runs WHERE {_SAME}", key).fetchone():
+                return False
+            held = db.execute(f"SELECT runner, seen FROM claims WHERE {_SAME}", key).fetchone()
+            if held and held[0] != self.runner and _alive(*held):
+                return False
+            db.execute(
+                "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?)",
+                (*key, self.runner, time.time()),
+            )
+            return True
+
+    def release(self) -> None:
+        """Give back what this runner has claimed and not finished."""
+        with self._transaction() as db:
+            db.execute("DELETE FROM claims WHERE runner = ?", (self.runner,))
+
+    def touch(self) -> None:
+        """Show that this runner is alive."""
+        with self._transaction() as db:
+            db.execute("UPDATE claims SET seen = ? WHERE runner = ?", (time.time(), self.runner))
+
+    def add(self, run: Run) -> None:
+        """Record a finished run and give its claim back, in one transaction."""
+        values = (
+            *run.key,
+            run.error,
+            run.fit_seconds,
+            run.predict_seconds,
+            run.iterations,
+            json.dumps(run.settings, default=str),
+            json.dumps(run.objective),
+            json.dumps(run.versions),
+            run.finished,
+        )
+        with self._transaction() as db:
+            db.execute(f"INSERT OR IGNORE INTO runs VALUES ({', '.join('?' * 11)})", values)
+            db.execute(f"DELETE FROM claims WHERE {_SAME}", run.key)
+
+    def done(self) -> set[Key]:
+        """Keys of the finished runs."""
+        with self._open() as db:
+            return {tuple(row) for row in db.execute("SELECT dataset, method, seed FROM runs")}
+
+    def get(self, key: Key) -> Run | None:
+        """One finished run, or None."""
+        with self._open() as db:
+            row = db.execute(f"SELECT * FROM runs WHERE {_SAME}", key).fetchone()
+        return _run(row) if row else None
+
+    def runs(self, datasets: Iterable[str] | None = None) -> list[Run]:
+        """Finished runs, by data set, method and seed."""
+        with self._open() as db:
+            rows = db.execute("SELECT * FROM runs ORDER BY dataset, method, seed").fetchall()
+        wanted = None if datasets is None else set(datasets)
+        return [_run(row) for row in rows if wanted is None or row[0] in wanted]
+
+
+_SAME = "dataset = ? AND method = ? AND seed = ?"
+
+
+def _run(row: tuple) -> Run:
+    settings, objective, versions = (json.loads(text) for text in row[7:10])
+    return Run(*(*row[:7], settings, objective, versions, row[10]))
+
+
+def _alive(runner: str, seen: float) -> bool:
+    """Whether a claim still has somebody behind it."""
+    if time.time() - seen > STALE_SECONDS:
+        return False
+    host, pid = runner.rsplit(":", 1)
+    if host != socket.gethostname():
+        return True  # another machine: only its silence can tell
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

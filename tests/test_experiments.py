@@ -1,0 +1,239 @@
+"""The tables: one runner, results that survive anything, the same folds for every method."""
+
+import csv
+import io
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ejop.experiments import DATASETS, PAPER, TABLES, Results, Run, plan_runs
+from ejop.experiments.folds import make_fold
+from ejop.experiments.methods import METHODS, Method, Outcome, iterations_to_converge
+from ejop.experiments.render import remarks, summarize, to_csv, to_html, to_markdown
+from ejop.experiments.runner import needed, run_missing
+
+#: a runner over toy methods, to be killed; workers import it again, so the methods stand at the top
+RUNNER = """
+import sys, time
+from ejop.experiments import Results
+from ejop.experiments.methods import METHODS, Method, Outcome
+from ejop.experiments.runner import run_missing
+
+def toy(fold, seed, n_neighbors):
+    time.sleep(0.03)
+    return Outcome(seed + 0.5, 0.1, 0.1, {"n_neighbors": seed + 1}, [2.0, 1.0])
+
+def follower(fold, seed, n_neighbors):
+    return Outcome(float(n_neighbors), 0.1, 0.1, {})
+
+METHODS["toy"] = Method("Toy", toy)
+METHODS["follower"] = Method("Follower", follower, "toy")
+if __name__ == "__main__":
+    keys = [("digits", m, s) for s in range(12) for m in ("follower", "toy")]
+    run_missing(keys, Results(sys.argv[1]), jobs=int(sys.argv[2]))
+"""
+
+
+@pytest.fixture
+def runner(tmp_path):
+    script = tmp_path / "runner.py"
+    script.write_text(RUNNER)
+
+    def start(results, jobs=1):
+        return subprocess.Popen([sys.executable, script, str(results), str(jobs)])
+
+    return start
+
+
+def rows(path):
+    return [(r.key, r.error, r.settings, r.objective) for r in Results(path).runs()]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    (folder / "runner.py").write_text(RUNNER)
+    subprocess.run([sys.executable, folder / "runner.py", folder / "r.sqlite", "1"], check=True)
+    return rows(folder / "r.sqlite")
+
+
+def test_a_killed_runner_goes_on_where_it_was(tmp_path, runner, undisturbed):
+    path = tmp_path / "r.sqlite"
+    moments = random.Random(0)
+    for _ in range(10):
+        process = runner(path)
+        time.sleep(moments.uniform(0.5, 4.0))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert runner(path).wait() == 0
+    assert rows(path) == undisturbed
+    assert len(undisturbed) == 24
+
+
+def test_two_runners_on_one_file_neither_lose_nor_double(tmp_path, runner, undisturbed):
+    path = tmp_path / "r.sqlite"
+    pair = [runner(path), runner(path, jobs=2)]
+    assert [process.wait() for process in pair] == [0, 0]
+    assert rows(path) == undisturbed
+    with sqlite3.connect(path) as db:
+        assert db.execute("SELECT COUNT(*) FROM claims").fetchone() == (0,)
+
+
+def test_ctrl_c_gives_claims_back(tmp_path, runner):
+    path = tmp_path / "r.sqlite"
+    process = runner(path)
+    for _ in range(300):
+        time.sleep(0.1)
+        if path.exists() and len(Results(path).done()) >= 1:
+            break
+    process.send_signal(signal.SIGINT)
+    assert process.wait() != 0
+    with sqlite3.connect(path) as db:
+        assert db.execute("SELECT COUNT(*) FROM claims").fetchone() == (0,)
+
+
+def test_claims_of_the_living_hold_and_those_of_the_dead_do_not(tmp_path):
+    first, second = Results(tmp_path / "r.sqlite"), Results(tmp_path / "r.sqlite")
+    key = ("digits", "euclid", 0)
+    parent = os.getppid()
+    first.runner = first.runner.rsplit(":", 1)[0] + f":{parent}"
+    assert first.claim(key)
+    assert not second.claim(key)
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    first.runner = first.runner.rsplit(":", 1)[0] + f":{child.pid}"
+    other = ("digits", "euclid", 1)
+    assert first.claim(other)
+    assert second.claim(other)
+
+
+def test_failures_are_told_and_others_go_on(tmp_path, monkeypatch):
+    def broken(fold, seed, n_neighbors):
+        raise ValueError("no luck")
+
+    def fine(fold, seed, n_neighbors):
+        return Outcome(1.0, 0.0, 0.0, {"n_neighbors": 3})
+
+    monkeypatch.setitem(METHODS, "broken", Method("Broken", broken))
+    monkeypatch.setitem(METHODS, "follower", Method("Follower", fine, "broken"))
+    monkeypatch.setitem(METHODS, "fine", Method("Fine", fine))
+    results = Results(tmp_path / "r.sqlite")
+    keys = [("digits", m, 0) for m in ("follower", "fine")]
+    failures = run_missing(keys, results)
+    assert {key[1] for key, _ in failures} == {"broken", "follower"}
+    assert {run.method for run in results.runs()} == {"fine"}
+
+
+def test_not_a_results_file(tmp_path):
+    path = tmp_path / "r.sqlite"
+    path.write_text("certainly not a database, whatever its name says" * 10)
+    with pytest.raises(OSError, match="cannot be used as a results file"):
+        Results(path)
+
+
+def test_folds_depend_on_set_and_seed_alone():
+    one, again, other = make_fold("digits", 0), make_fold("digits", 0), make_fold("digits", 1)
+    np.testing.assert_array_equal(one.X, again.X)
+    assert not np.array_equal(one.X, other.X)
+    assert len(one.X) == 1200
+    assert len(one.X_test) == 597
+
+
+@pytest.mark.parametrize("method", ["euclid", "relieff", "ridge-knn", "paper-knn", "lmnn-ejop"])
+def test_methods_run_on_a_small_fold(method, monkeypatch):
+    fold = make_fold("digits", 0)
+    small = type(fold)(fold.X[:300], fold.y[:300], fold.X_test, fold.y_test)
+    found = METHODS[method].run(small, 0, 3)
+    assert 0 < found.error < 15
+    json.dumps(found.settings, default=str)
+
+
+def test_fixed_rows_tune_and_stay_out():
+    fold = make_fold("digits", 0)
+    held = type(fold)(fold.X[:300], fold.y[:300], fold.X_test, fold.y_test, 60, 7)
+    found = METHODS["ejop-knn"].run(held, 0, None)
+    assert found.settings["n_neighbors"] == 7
+    assert held.learning == slice(0, 240)
+    assert METHODS["relieff"].run(held, 0, None).error < 15
+
+
+def test_iterations_to_converge():
+    assert iterations_to_converge([]) is None
+    assert iterations_to_converge([1.0]) == 1
+    assert iterations_to_converge([5.0, 1.0, 3.0, 1.001, 1.0]) == 4
+
+
+def test_tables_name_what_exists():
+    for table in TABLES.values():
+        assert set(table.datasets) <= set(DATASETS)
+        assert set(table.methods) <= set(METHODS)
+    for row, figures in PAPER.items():
+        assert row in {d.paper for d in DATASETS.values()}
+        assert set(figures) <= set(METHODS)
+
+
+def test_plans():
+    keys = plan_runs(["all"], runs=2)
+    assert len(keys) == len(set(keys))
+    assert sum(key[0] == "mnist" for key in keys) == len(TABLES["table1"].methods)
+    assert needed([("usps", "lmnn", 3)]) == [("usps", "ejop-knn", 3), ("usps", "lmnn", 3)]
+
+
+def test_quick_runs_on_digits_where_there_are_no_data(monkeypatch, tmp_path):
+    monkeypatch.delenv("EJOP_DATA", raising=False)
+    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path))
+    assert {key[0] for key in plan_runs(["all"], quick=True)} == {"digits"}
+
+
+@pytest.fixture
+def runs():
+    made = [Run("letter", "ejop-knn", s, 5.5 + s, 1.0, 0.1, None) for s in (0, 1)]
+    made.append(Run("letter", "lmnn", 0, 4.0, 1.0, 0.1, 3, {}, [3.0, 1.0], {"ejop": "0"}, "2020"))
+    made.append(Run("letter", "lmnn-ejop", 0, 4.0, 1.0, 0.1, 3, {}, [2.0, 1.0]))
+    return made
+
+
+def test_tables_show_ours_beside_the_paper(runs):
+    labels = {name: method.label for name, method in METHODS.items()}
+    lines = summarize(TABLES["table3"], runs, labels)
+    ours = next(line for line in lines if line.method == "ejop-knn")
+    assert (ours.error, ours.paper, ours.seeds) == (6.0, 4.37, 2)
+    assert ours.deviation == pytest.approx(np.std([5.5, 6.5], ddof=1), abs=1e-3)
+    assert ours.difference == pytest.approx(1.63)
+    assert ours.verdict == "higher"
+    assert next(line for line in lines if line.method == "lmnn").verdict == "lower"
+    text = to_markdown(TABLES["table3"], lines)
+    assert "6.00 ± 0.71 | 4.37 ± 0.4 | +1.63 | higher" in text
+    assert remarks(lines)
+    assert remarks(lines)[0] in text
+    back = list(csv.DictReader(io.StringIO(to_csv(lines))))
+    assert [float(row["error"]) for row in back] == [line.error for line in lines]
+
+
+def test_the_page_is_self_contained(runs):
+    labels = {name: method.label for name, method in METHODS.items()}
+    parts = [(TABLES["table3"], summarize(TABLES["table3"], runs, labels))]
+    page = to_html(parts, runs, "A <title>", "about")
+    assert "<h1>A &lt;title&gt;</h1>" in page
+    assert "LMNN: objective by iteration" in page
+    assert 'src="http' not in page
+
+
+def test_real_sets(tmp_path):
+    if "EJOP_DATA" not in os.environ:
+        pytest.skip("EJOP_DATA is not set: the real data sets are not at hand")
+    fold = make_fold("isolet", 0)
+    assert fold.X.shape == (4000, 172)
+    assert make_fold("webcam-zscored", 0).X.std(0).max() == pytest.approx(1)
+    fold = make_fold("mnist-small", 0)
+    assert (fold.held, fold.n_neighbors, fold.X.shape) == (2000, 7, (10_000, 784))
+    assert Path(os.environ["EJOP_DATA"]).exists()
