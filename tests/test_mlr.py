@@ -470,3 +470,15 @@ def test_progress(iris, capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "MLR, C=10: 1/60" in captured.err
+
+
+def test_an_unfitted_start_has_not_seen_the_rows_that_judge(iris):
+    seen = []
+
+    class Spy(EJOP):
+        def fit(self, X, y, sample_weight=None):
+            seen.append(len(X))
+            return super().fit(X, y, sample_weight)
+
+    MLR(init=Spy(), random_state=0, **QUICK).fit(*iris)
+    assert seen == [120, 150]  # to learn from; then all, in case the start is kept

@@ -198,8 +198,10 @@ class MLR(MetricLearner):
                 "for `C`, or a share such as validation=0.2."
             )
         X = np.ascontiguousarray(X)  # products round by layout, and a data frame has another
-        start = self._start(X, y, random_state)
+        seed = random_state.randint(2**31 - 1)
         learn, held = self._held_out(y, random_state)
+        # a start that has seen the held-out rows would look better on them than it is
+        start = self._start(X[learn], y[learn], np.random.RandomState(seed))
         to_space = _unit_space(X, start)
         queries = self._queries(y[learn], random_state)
         self.C_, self.gap_ = self.C, np.empty(0)
@@ -215,6 +217,9 @@ class MLR(MetricLearner):
         judge = None if held is None else _judge(space[learn], y[learn], space[held], y[held])
         runs, risk_of_zero = self._runs(space[learn], y[learn], queries, judge)
         run = min(runs, key=lambda run: run.merit)
+        if held is not None:
+            # where it is kept after all, the start of all rows
+            start = self._start(X, y, np.random.RandomState(seed))
         return self._finish(run, start, to_space, risk_of_zero, judge)
 
     def _held_out(
