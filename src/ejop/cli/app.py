@@ -1,0 +1,127 @@
+"""``ejop`` in the shell: commands, and how mistakes are told."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from ejop import __version__
+from ejop.cli.compare import compare
+from ejop.cli.demo import bench, demo
+from ejop.cli.fit import fit, report
+from ejop.cli.inspect import inspect
+from ejop.cli.options import AsJson, say
+from ejop.cli.reproduce import reproduce
+from ejop.cli.use import explain, predict, transform
+
+app = typer.Typer(
+    help="Which directions of the data does the answer depend on?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+data = typer.Typer(help="The data sets of the paper and a few others.", no_args_is_help=True)
+for command in (fit, predict, transform, explain, inspect, compare, report, demo, bench):
+    app.command()(command)
+app.add_typer(data, name="data")
+app.command()(reproduce)
+
+DataDir = Annotated[
+    Path | None, typer.Option(help="Folder of the data sets, before EJOP_DATA and the cache.")
+]
+#: what a user can mend; anything else is a fault of ours and shows its traceback
+MISTAKES = (ValueError, OSError, TypeError, ImportError, MemoryError)
+
+
+def _print_version(asked: bool) -> None:
+    """Print and leave at once, before a command is missed."""
+    if asked:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+@data.command("list")
+def data_list(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """List the data sets, their sizes and where they are."""
+    from ejop.datasets import available
+
+    rows = available(data_dir)
+    if as_json:
+        typer.echo(json.dumps([row._asdict() for row in rows], indent=2))
+        return
+    table = RichTable("name", "rows", "features", "classes", "where")
+    for row in rows:
+        table.add_row(row.name, f"{row.rows}", f"{row.features}", f"{row.classes}", row.where)
+    Console().print(table)
+
+
+@data.command("get")
+def data_get(name: str, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Fetch a data set unless it is here, check it, and print its path."""
+    from ejop.datasets import get
+
+    path = get(name, data_dir)
+    typer.echo(json.dumps({"name": name, "path": str(path)}) if as_json else str(path))
+
+
+def run(args: list[str] | None = None) -> None:
+    """Run the command; a user's mistake is one line and exit code 1, Ctrl-C is 130."""
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            app(args=args, prog_name="ejop")
+    except KeyboardInterrupt:
+        _stop("stopped", 130)
+    except SystemExit as stop:
+        if stop.code == 130:  # Typer's answer to Ctrl-C
+            _stop("stopped", 130)
+        raise
+    except MISTAKES as error:
+        if isinstance(error, OSError):
+            _give_up_stdout()
+        _stop(f"error: {_one_line(error)}", 1)
+
+
+def _show_warning(message: Any, category: Any, *where: Any, **more: Any) -> None:
+    """A warning in one line, without the place in the code."""
+    say(f"warning: {' '.join(str(message).split())}")
+
+
+def _one_line(error: BaseException) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name in ("pandas", "pyarrow", "skops"):
+        return f"{error.name} is not installed: pip install 'ejop[cli]'"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _give_up_stdout() -> None:
+    """What could not be written is not tried again at exit, which would fail once more."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _stop(message: str, code: int) -> Any:
+    say(message)
+    raise SystemExit(code)

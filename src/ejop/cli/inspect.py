@@ -1,0 +1,95 @@
+"""``ejop inspect``: what a saved model has learned, with which settings, from what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import typer
+
+from ejop.cli.options import AsJson, ModelFile, in_words, show_json, show_table
+
+#: lines of the two tables
+DIRECTIONS, COLUMNS = 10, 20
+
+
+def inspect(model: ModelFile, as_json: AsJson = False) -> None:
+    """Show the spectrum, the importances, the settings and the data a model saw."""
+    from ejop.cli.fit import euclidean_score, scores_in_words
+    from ejop.cli.models import load
+
+    found = load(model)
+    predictor = found.predictor
+    spectrum, importances = _spectrum(predictor), _importances(found)
+    if as_json:
+        show_json(
+            {
+                "about": found.about,
+                "settings": predictor.best_params_,
+                "rule": predictor.rule,
+                "held_out_score": predictor.best_score_,
+                "euclidean_score": euclidean_score(predictor),
+                "plan": str(predictor.plan_).splitlines(),
+                "spectrum": spectrum[:DIRECTIONS],
+                "importances": importances[:COLUMNS],
+            }
+        )
+        return
+    _print_about(found)
+    typer.echo(scores_in_words(found))
+    for name, value in {"rule": predictor.rule, **predictor.best_params_}.items():
+        typer.echo(f"  {name}: {value}")
+    if predictor.best_params_["power"] == 0:
+        typer.echo("  power 0 is plain distance: no learned metric did better on held-out rows")
+    typer.echo(f"plan: {predictor.plan_}\n")
+    lines = [
+        (str(s["direction"]), f"{s['eigenvalue']:.3e}", f"{s['share']:.1%}", f"{s['together']:.1%}")
+        for s in spectrum[:DIRECTIONS]
+    ]
+    title = _of("Leading directions", len(lines), len(spectrum))
+    show_table(["direction", "eigenvalue", "share", "together"], lines, title)
+    lines2 = [(c["column"], f"{c['importance']:.1%}") for c in importances[:COLUMNS]]
+    title = _of("Importances", len(lines2), len(importances))
+    show_table(["column", "importance"], lines2, title)
+
+
+def _of(what: str, shown: int, total: int) -> str:
+    return what if shown == total else f"{what}, {shown} of {total}"
+
+
+def _spectrum(predictor: Any) -> list[dict[str, Any]]:
+    values = predictor.metric_estimator_.eigenvalues_
+    shares = values / values.sum() if values.sum() > 0 else np.zeros_like(values)
+    together = np.cumsum(shares)
+    return [
+        {"direction": j + 1, "eigenvalue": v, "share": shares[j], "together": together[j]}
+        for j, v in enumerate(values.tolist())
+    ]
+
+
+def _importances(found: Any) -> list[dict[str, Any]]:
+    """Share of each column in the trace, the levels of a category together, largest first."""
+    names, shares = found.by_column(found.predictor.metric_estimator_.feature_importances_)
+    order = np.argsort(-shares, kind="stable")
+    return [{"column": names[j], "importance": float(shares[j])} for j in order]
+
+
+def _print_about(found: Any) -> None:
+    about = found.about
+    kind = type(found.predictor).__name__
+    typer.echo(f"{kind} of {about['target']}, from {about['rows']:,} rows of {about['source']}")
+    typer.echo(
+        f"made {about['created']} with ejop {about['ejop']}, "
+        f"scikit-learn {about['scikit-learn']}, Python {about['python']}"
+    )
+    if "classes" in about:
+        shares = [f"{name} ({count:,})" for name, count in about["classes"].items()]
+        typer.echo(f"classes: {in_words(shares, 12)}")
+    else:
+        typer.echo(f"target from {about['range'][0]:g} to {about['range'][1]:g}")
+    for kind, noun in (("number", "numbers"), ("category", "categories"), ("boolean", "booleans")):
+        names = [column.name for column in found.columns if column.kind == kind]
+        if names:
+            typer.echo(f"{noun}: {in_words(names, 12)}")
+    for column in about["skipped"]:
+        typer.echo(f"skipped {column['name']}: {column['why']}")

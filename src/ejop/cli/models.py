@@ -1,0 +1,307 @@
+"""Model files: one scikit-learn pipeline in skops' format, with a description beside it."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import warnings
+import zipfile
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ejop import __version__
+from ejop.cli.columns import Column, typed
+from ejop.cli.files import replacing
+from ejop.cli.options import counted, in_words, say
+from ejop.cli.training import Training
+
+#: raised when an older ejop could not read what a newer one writes
+FORMAT = 1
+#: member of the archive that describes it; skops leaves it alone
+DESCRIPTION = "ejop.json"
+#: what a model may hold beside what skops itself trusts (scikit-learn's estimators, numpy, plain
+#: values); anything else is refused unread
+ALLOWED = frozenset(
+    {
+        "ejop.backends.plan.Plan",
+        "ejop.estimators._classifier.EJOPClassifier",
+        "ejop.estimators._ejop.EGOP",
+        "ejop.estimators._ejop.EJOP",
+        "ejop.estimators._regressor.EGOPRegressor",
+        "ejop.functions._kernel.KernelSmoother",
+        "ejop.functions._neighbors.NeighborsSmoother",
+        "ejop.functions._ridge.RidgeFunction",
+        "ejop.kernels.Compact",
+        "ejop.kernels.Gaussian",
+        "ejop.outerproduct.OuterProduct",
+        "ejop.scaling.HellingerScaler",
+        "numpy.dtype",
+    }
+)
+
+
+@dataclass
+class Model:
+    """A fitted pipeline and what is known of its making.
+
+    Attributes
+    ----------
+    pipeline : sklearn.pipeline.Pipeline
+        Steps "prepare" (columns to numbers) and "predict" (EJOPClassifier or EGOPRegressor).
+    about : dict
+        Plain values: versions, date, source, target, task, rows, columns, skipped columns.
+    """
+
+    pipeline: Any
+    about: dict[str, Any]
+
+    @property
+    def predictor(self) -> Any:
+        """The last step."""
+        return self.pipeline["predict"]
+
+    @property
+    def columns(self) -> list[Column]:
+        """What the pipeline expects of a table."""
+        return [Column(**column) for column in self.about["columns"]]
+
+    @property
+    def text(self) -> list[str]:
+        """Columns whose values are levels."""
+        return [column.name for column in self.columns if column.kind != "number"]
+
+    def matched(self, frame: Any) -> Any:
+        """The columns of the model by their names; what is odd is said, what is missing fails."""
+        columns = self.columns
+        missing = [column.name for column in columns if column.name not in frame]
+        if missing:
+            raise ValueError(
+                f"{counted(len(missing), 'column')} of the model missing: {', '.join(missing)}"
+            )
+        known = {column.name for column in columns} | {self.about["target"]}
+        known |= {column["name"] for column in self.about["skipped"]}
+        extra = [name for name in frame.columns if name not in known]
+        if extra:
+            say(f"warning: ignored {counted(len(extra), 'extra column')}: {in_words(extra)}")
+        rows = typed(frame, columns)
+        for column in columns:
+            self._tell(column, rows[column.name])
+        return rows
+
+    @staticmethod
+    def _tell(column: Column, values: Any) -> None:
+        n_missing = int(values.isna().sum())
+        if n_missing:
+            say(f"{counted(n_missing, 'missing value')} of {column.name} filled in")
+        if column.kind != "number":
+            new = sorted(set(values.dropna()) - set(column.levels))
+            if new:
+                say(
+                    f"warning: {column.name} has {counted(len(new), 'level')} that the model has "
+                    f"not seen: {in_words(new)}; such rows count as none of its levels"
+                )
+
+    def prepared(self, frame: Any) -> Any:
+        """Rows as the predictor takes them: a data frame of numbers with its feature names."""
+        return self.pipeline["prepare"].transform(self.matched(frame))
+
+    def by_column(self, values: Any) -> tuple[list[str], Any]:
+        """Values of the predictor's features (last axis) summed over the levels of a column."""
+        names = [column.name for column in self.columns]
+        owner = feature_owners(self.pipeline["prepare"], self.columns)
+        return names, values @ np.eye(len(names))[owner]
+
+
+def make_preparation(columns: Iterable[Column]) -> Any:
+    """Columns to numbers: medians for missing numbers, levels one-hot encoded.
+
+    Numbers are always imputed, so that a value that is missing for the first time in new rows can
+    be predicted from.
+    """
+    from sklearn.compose import ColumnTransformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    columns = list(columns)
+    levels = make_pipeline(
+        SimpleImputer(strategy="most_frequent"),
+        OneHotEncoder(handle_unknown="ignore", sparse_output=False),
+    )
+    parts = [
+        (
+            "numbers",
+            SimpleImputer(strategy="median"),
+            [c.name for c in columns if c.kind == "number"],
+        ),
+        ("levels", levels, [c.name for c in columns if c.kind != "number"]),
+    ]
+    found = ColumnTransformer([part for part in parts if part[2]], verbose_feature_names_out=False)
+    return found.set_output(transform="pandas")
+
+
+def feature_owners(preparation: Any, columns: list[Column]) -> Any:
+    """For each prepared feature, the number of the column it comes from."""
+    order = [column.name for column in columns]
+    owners: list[int] = []
+    for name, part, names in preparation.transformers_:
+        if name == "numbers":
+            owners += [order.index(n) for n in names]
+        elif name == "levels":
+            for n, found in zip(names, part[-1].categories_, strict=True):
+                owners += [order.index(n)] * len(found)
+    return np.array(owners)
+
+
+# files ------------------------------------------------------------------------------------------
+
+
+def describe(training: Training, source: str) -> dict[str, Any]:
+    """What a model file says of itself, as plain values."""
+    import sklearn
+
+    about: dict[str, Any] = {
+        "format": FORMAT,
+        "ejop": __version__,
+        "scikit-learn": sklearn.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "source": source,
+        "target": training.target,
+        "task": training.task,
+        "rows": len(training.y),
+        "columns": [asdict(column) for column in training.columns],
+        "skipped": [asdict(column) for column in training.skipped],
+    }
+    if training.task == "classification":
+        classes, counts = np.unique(training.y, return_counts=True)
+        about["classes"] = dict(zip(map(str, classes), counts.tolist(), strict=True))
+    else:
+        about["range"] = [float(training.y.min()), float(training.y.max())]
+    return about
+
+
+class _Hidden:
+    """A finder that finds some packages nowhere."""
+
+    names = ("cupy", "dask", "jax", "torch")
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        """Refuse the hidden packages; leave the others to the next finder."""
+        if name in self.names:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def skops_io() -> Any:
+    """skops.io, imported without what it has no use for.
+
+    It looks through all of scikit-learn for estimators and so imports every array library that is
+    installed, which takes seconds. A library that is not found is passed over.
+    """
+    finder = _Hidden()
+    sys.meta_path.insert(0, finder)
+    try:
+        import skops.io  # type: ignore[import-untyped]
+    finally:
+        sys.meta_path.remove(finder)
+    return skops.io
+
+
+def save(model: Model, path: Path) -> None:
+    """Write a model file, whole or not at all; the model forgets what prediction never needs."""
+    predictor = model.predictor
+    for function in (predictor.metric_estimator_.function_, getattr(predictor, "ridge_", None)):
+        # Only leaving training rows out needs the factor, and it is as large as rows squared.
+        if function is not None:
+            vars(function).pop("_factor", None)
+    with replacing(path) as part:
+        with part.open("wb") as file:
+            skops_io().dump(model.pipeline, file, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
+        with zipfile.ZipFile(part, "a", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(DESCRIPTION, json.dumps(model.about, indent=2))
+
+
+def load(path: Path) -> Model:
+    """Read a model file; nothing in it is run, and a type no model has is refused.
+
+    Raises
+    ------
+    ValueError
+        When it is no model, one of a newer format, damaged, or holds anything unexpected.
+    """
+    about = _read_description(path)
+    found = about.get("format")
+    if not isinstance(found, int) or found > FORMAT:
+        raise ValueError(
+            f"{path} was saved by ejop {about.get('ejop')} in format {found}, and ejop "
+            f"{__version__} reads up to format {FORMAT}; upgrade ejop"
+        )
+    try:
+        odd = sorted(set(skops_io().get_untrusted_types(file=path)) - ALLOWED)
+        if not odd:
+            pipeline = _construct(path)
+    except Exception as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    if odd:
+        raise ValueError(
+            f"{path} was tampered with: no ejop model holds {in_words(odd)}; it was not loaded"
+        )
+    model = Model(pipeline, about)
+    _check(model, path)
+    _tell_versions(about, path)
+    return model
+
+
+def _construct(path: Path) -> Any:
+    with warnings.catch_warnings():  # another scikit-learn is told below, once
+        warnings.filterwarnings("ignore", "Trying to unpickle estimator")
+        return skops_io().load(path, trusted=sorted(ALLOWED))
+
+
+def _read_description(path: Path) -> dict[str, Any]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            about = json.loads(archive.read(DESCRIPTION))
+    except FileNotFoundError:
+        raise ValueError(f"cannot read {path}: there is no such file") from None
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} is no model that `ejop fit` saved") from error
+    if not isinstance(about, dict):
+        raise ValueError(f"{path} is no model that `ejop fit` saved")
+    return about
+
+
+def _check(model: Model, path: Path) -> None:
+    """Refuse what is made of known parts, put together as no model is."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.pipeline import Pipeline
+
+    from ejop import EGOPRegressor, EJOPClassifier
+
+    try:
+        steps = [(name, type(step)) for name, step in model.pipeline.steps]
+        known = type(model.pipeline) is Pipeline and steps[0] == ("prepare", ColumnTransformer)
+        known &= steps[1][0] == "predict" and steps[1][1] in (EJOPClassifier, EGOPRegressor)
+        features = feature_owners(model.pipeline["prepare"], model.columns)
+        fits = len(steps) == 2 and len(features) == model.predictor.n_features_in_
+        fits &= {"target", "task", "rows", "skipped"} <= set(model.about)
+    except Exception as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    if not (known and fits):
+        raise ValueError(f"{path} was tampered with: it is not put together as a model is")
+
+
+def _tell_versions(about: dict[str, Any], path: Path) -> None:
+    import sklearn
+
+    for name, here in (("ejop", __version__), ("scikit-learn", sklearn.__version__)):
+        there = about.get(name)
+        if there != here:
+            say(f"warning: {path} was made with {name} {there}, this is {here}; answers may differ")

@@ -1,0 +1,120 @@
+"""Arguments and options that several commands share, and how they talk."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Rows = Annotated[
+    Path,
+    typer.Argument(
+        help="CSV, TSV, Parquet, Arrow, NPZ or ARFF file; - is CSV from standard input.",
+        allow_dash=True,
+    ),
+]
+ModelFile = Annotated[Path, typer.Argument(help="Model that `ejop fit` saved.")]
+Target = Annotated[
+    str | None, typer.Option("--target", "-t", help="Column to predict; y for an NPZ file.")
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        help="CSV, TSV, Parquet, Arrow or NPZ file to write; standard output as CSV without it.",
+    ),
+]
+Drop = Annotated[str | None, typer.Option(help="Columns to leave out, with commas.")]
+Keep = Annotated[
+    str | None, typer.Option(help="Columns to use although they look like identifiers or text.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Of every random choice.")]
+
+#: wide enough for tables that go to a file or a pipe
+PIPE_WIDTH = 160
+
+
+def say(message: str) -> None:
+    """One line on the standard error stream, so that results alone go to standard output."""
+    typer.echo(f"ejop: {message}", err=True)
+
+
+def listed(text: str | None) -> list[str]:
+    """Names separated by commas.
+
+    Examples
+    --------
+    >>> from ejop.cli.options import listed
+    >>> listed("a, b,")
+    ['a', 'b']
+    """
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def in_words(names: Iterable[str], limit: int = 6) -> str:
+    """Names with commas, the first few of many.
+
+    Examples
+    --------
+    >>> from ejop.cli.options import in_words
+    >>> in_words(["a", "b", "c"], limit=2)
+    'a, b and 1 more'
+    """
+    found = list(names)
+    if len(found) <= limit:
+        return ", ".join(found)
+    return f"{', '.join(found[:limit])} and {len(found) - limit} more"
+
+
+def counted(n: int, noun: str) -> str:
+    """A number with its noun.
+
+    Examples
+    --------
+    >>> from ejop.cli.options import counted
+    >>> counted(1, "row"), counted(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def show_json(value: Any) -> None:
+    """Print a value as JSON; numpy's numbers and arrays count as plain ones."""
+    typer.echo(json.dumps(_finite(value), indent=2, default=_plain, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return _finite(value.tolist())
+    return str(value)
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN: null stands for it."""
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not abs(value) < float("inf"):
+        return None
+    return value
+
+
+def show_table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> None:
+    """Print a table; all columns but the first are aligned to the right."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=escape(title) or None, title_justify="left")
+    for number, name in enumerate(header):
+        table.add_column(name, justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    Console(width=None if sys.stdout.isatty() else PIPE_WIDTH).print(table)

@@ -1,0 +1,22 @@
+"""Pictures of a learned metric, in the manner of scikit-learn's displays.
+
+``from_estimator`` reads a fitted estimator and draws, ``plot`` draws again on axes of your own,
+``frame`` is the table behind the picture. Needs matplotlib: ``pip install 'ejop[plot]'``. Nothing
+is shown on a screen and no setting of matplotlib is changed.
+"""
+
+from ejop.plots._convergence import ConvergenceDisplay
+from ejop.plots._importance import ImportanceDisplay
+from ejop.plots._metric import MetricDisplay
+from ejop.plots._neighbors import NeighborsDisplay
+from ejop.plots._projection import ProjectionDisplay
+from ejop.plots._spectrum import SpectrumDisplay
+
+__all__ = [
+    "ConvergenceDisplay",
+    "ImportanceDisplay",
+    "MetricDisplay",
+    "NeighborsDisplay",
+    "ProjectionDisplay",
+    "SpectrumDisplay",
+]

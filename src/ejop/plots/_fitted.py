@@ -1,0 +1,238 @@
+"""One view of all that can be drawn: metrics, predictors, learners, and pipelines that end in
+one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_regressor
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from ejop.metric import eigh_descending
+
+#: condition of the map before the last round beyond which its rows cannot be mapped back
+LARGEST_CONDITION = 1e8
+
+
+@dataclass(frozen=True)
+class Training:
+    """Rows a predictor answers from.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_samples, n_features)
+        Scaled as the predictor scales them.
+    targets : ndarray of shape (n_samples, n_outputs)
+        One-hot classes or real targets.
+    numbers : ndarray of shape (n_samples,)
+        Row numbers in the data that were fitted.
+    weights : ndarray of shape (n_samples,) or None
+    """
+
+    rows: NDArray
+    targets: NDArray
+    numbers: NDArray
+    weights: NDArray | None
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted model, its matrix expressed in the (scaled) features that went in.
+
+    Attributes
+    ----------
+    model : estimator
+        The last step of a pipeline, or the estimator itself.
+    before : Pipeline or None
+        The steps before it.
+    core : EJOP, EGOP or None
+        What estimated the matrix; None for a learner.
+    names : list of str
+        One per feature.
+    components : ndarray of shape (r, n_features)
+        Leading direction first.
+    matrix : ndarray of shape (n_features, n_features)
+    eigenvalues : ndarray of shape (n_features,)
+        Of ``matrix``, largest first.
+    directions : ndarray of shape (n_features, n_features)
+        Unit eigenvectors as columns.
+    rounds : ndarray of shape (r, n_features) or None
+        Map before the last round of a predictor with several; None for the identity.
+    """
+
+    model: Any
+    before: Pipeline | None
+    core: Any
+    names: list[str]
+    components: NDArray
+    matrix: NDArray
+    eigenvalues: NDArray
+    directions: NDArray
+    rounds: NDArray | None
+
+    @property
+    def regression(self) -> bool:
+        """Whether the targets are real numbers."""
+        return is_regressor(self.model) or (
+            self.core is not None and not hasattr(self.core, "classes_")
+        )
+
+    @property
+    def importances(self) -> NDArray:
+        """Diagonal of the matrix, scaled to sum to 1, shape (n_features,)."""
+        diagonal = np.diag(self.matrix)
+        total = diagonal.sum()
+        return diagonal / total if total > 0 else np.full(len(diagonal), 1 / len(diagonal))
+
+    def prepare(self, X: Any) -> NDArray:
+        """Rows as the metric takes them: through the pipeline's first steps and the scaler."""
+        if self.before is not None:
+            X = self.before.transform(X)
+        if hasattr(self.model, "scaler_"):
+            return np.asarray(self.model._scaled(X))
+        rows = X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
+        rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+        d = self.components.shape[1]
+        if rows.ndim != 2 or rows.shape[1] != d:
+            raise ValueError(
+                f"`X` has shape {rows.shape} and {type(self.model).__name__} has seen {d} "
+                f"features; (n_samples, {d}) is expected."
+            )
+        return rows
+
+    def relative_stderr(self) -> float | None:
+        """Standard error of an eigenvalue over the eigenvalue, or None where it is unknown.
+
+        See :class:`ejop.plots.SpectrumDisplay` for how it follows from the entries' errors.
+        """
+        error = getattr(self.core, "metric_stderr_", None)
+        if error is None or not np.isfinite(error).all():
+            return None
+        M = self.core.metric_
+        diagonal = np.diag(M)
+        expected = (diagonal.sum() ** 2 + (M**2).sum()) if diagonal.any() else 0.0
+        return float(np.sqrt(2 * (error**2).sum() / expected)) if expected > 0 else None
+
+    def importance_stderr(self) -> NDArray | None:
+        """Standard error of the importances, (n_features,), where the entries' are known.
+
+        To first order, with the entries of the diagonal taken as independent.
+        """
+        error = getattr(self.core, "metric_stderr_", None)
+        total = np.trace(self.matrix)
+        if error is None or self.rounds is not None or total <= 0 or not np.isfinite(error).all():
+            return None
+        share, squares = self.importances, np.diag(error) ** 2
+        others = share**2 * (squares.sum() - squares)
+        return np.sqrt((1 - share) ** 2 * squares + others) / total
+
+    def output_importances(self) -> tuple[NDArray, list[str]] | None:
+        """Share of each (output, feature) in the trace, and the outputs' names.
+
+        None for learners, for a single output, and after several rounds, whose matrices are not
+        kept by output.
+        """
+        total = np.trace(self.matrix)
+        if self.core is None or self.rounds is not None or total <= 0:
+            return None
+        table = self.core.output_importances_ / total
+        if len(table) < 2:
+            return None
+        return table, self.output_names()
+
+    def output_names(self) -> list[str]:
+        """Names of classes, or of the outputs of a regression."""
+        if self.core is None:
+            return [str(c) for c in getattr(self.model, "classes_", [])]
+        if self.regression:
+            return [f"output {i}" for i in range(len(self.core.output_importances_))]
+        mine = self.core.classes_
+        # a predictor's metric learns from class numbers: the labels are the predictor's
+        labels = mine if self.model is self.core else self.model.classes_[mine]
+        return [str(c) for c in labels]
+
+    def training(self) -> Training | None:
+        """Rows that the model answers from; None where it keeps none that can be mapped back."""
+        function = getattr(self.core, "function_", None)
+        if function is None:
+            return None
+        rows, weights = function.X_, function.sample_weight_
+        if self.rounds is not None:
+            square = self.rounds.shape[0] == self.rounds.shape[1]
+            if not square or np.linalg.cond(self.rounds) > LARGEST_CONDITION:
+                return None
+            rows = np.linalg.solve(self.rounds, rows.T).T
+        if self.model is self.core:
+            return Training(rows, function.Y_, np.arange(len(rows)), weights)
+        kept, targets, weights = self.model._kept, self.model._Y, self.model._w
+        if weights is not None:  # the metric has dropped rows of no weight
+            voting = weights > 0
+            kept, targets, weights = kept[voting], targets[voting], weights[voting]
+        return Training(rows, targets, kept, weights)
+
+
+def fitted(model: Any, feature_names: Sequence[str] | None = None) -> Fitted:
+    """Read a fitted EJOP, EGOP, predictor, learner, or a pipeline that ends in one.
+
+    Raises
+    ------
+    TypeError
+        For anything without ``components_``.
+    sklearn.exceptions.NotFittedError
+    """
+    before, last = None, model
+    if isinstance(model, Pipeline):
+        before, last = (model[:-1] if len(model) > 1 else None), model[-1]
+    if not isinstance(last, type) and hasattr(last, "fit"):
+        check_is_fitted(last)
+    if not hasattr(last, "components_"):
+        raise TypeError(
+            f"{type(last).__name__} has no learned metric (`components_`); pass a fitted EJOP, "
+            "EGOP, EJOPClassifier, EGOPRegressor or metric learner, or a pipeline that ends in one."
+        )
+    core = getattr(last, "metric_estimator_", last if hasattr(last, "metric_") else None)
+    rounds = _rounds(last)
+    L = np.asarray(last.components_, dtype=np.float64)
+    if core is None:
+        matrix = L.T @ L
+        values, directions = eigh_descending(matrix)
+        L = np.sqrt(values)[: len(L), None] * directions.T[: len(L)]
+    elif rounds is None:
+        matrix, values, directions = core.metric_, core.eigenvalues_, core.eigenvectors_
+    else:
+        matrix = rounds.T @ core.metric_ @ rounds  # chain rule: f saw the rows through `rounds`
+        values, directions = eigh_descending(matrix)
+    names = _names(before, last, L.shape[1], feature_names)
+    return Fitted(last, before, core, names, L, matrix, values, directions, rounds)
+
+
+def _rounds(model: Any) -> NDArray | None:
+    """Map before the last round of a predictor, None for the identity."""
+    rounds = getattr(model, "_before", None)
+    if rounds is None:
+        return None
+    square = rounds.shape[0] == rounds.shape[1]
+    return None if square and np.array_equal(rounds, np.eye(len(rounds))) else rounds
+
+
+def _names(before: Any, model: Any, d: int, given: Sequence[str] | None) -> list[str]:
+    if given is not None:
+        if len(given) != d:
+            raise ValueError(
+                f"`feature_names` has {len(given)} names and {type(model).__name__} {d} features; "
+                "pass one name per feature (after the pipeline's first steps, where there are any)."
+            )
+        return [str(name) for name in given]
+    if hasattr(model, "feature_names_in_"):
+        return [str(name) for name in model.feature_names_in_]
+    if before is not None:
+        try:
+            return [str(name) for name in before.get_feature_names_out()]
+        except (AttributeError, ValueError):  # a step that cannot name its columns
+            pass
+    return [f"x{i}" for i in range(d)]

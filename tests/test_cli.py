@@ -1,0 +1,746 @@
+"""The command line: every command through the executable, every mistake told in one line."""
+
+import importlib.util
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import types
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from ejop import EGOPRegressor, EJOPClassifier, __version__
+from ejop.cli.app import run
+from ejop.cli.columns import survey, typed
+from ejop.cli.files import replacing
+from ejop.cli.models import DESCRIPTION, Model, describe, load, make_preparation, save
+from ejop.cli.tables import read_table
+from ejop.cli.training import Training, targets
+
+EXECUTABLE = Path(sys.executable).parent / "ejop"
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+QUICK = ["--function", "kernel"]
+
+
+def shell(*args, **options):
+    """The executable in a process of its own."""
+    return subprocess.run(
+        [EXECUTABLE, *map(str, args)],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        timeout=300,
+        **options,
+    )
+
+
+@pytest.fixture
+def call(capsys):
+    """The same in this process, which spares the start: exit code, output, messages."""
+
+    def called(*args):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            run([*map(str, args)])
+        out, err = capsys.readouterr()
+        return stop.value.code or 0, out, err
+
+    return called
+
+
+def table(n=160, seed=0):
+    """Numbers, a category, a boolean, missing values, and columns that cannot be used."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "customer_id": rng.permutation(n) + 1000,
+            "a": rng.normal(size=n),
+            "b": rng.normal(size=n),
+            "colour": rng.choice(["red", "green", "blue"], n),
+            "member": rng.random(n) < 0.5,
+            "joined": pd.date_range("2020-01-01", periods=n).strftime("%Y-%m-%d"),
+            "remark": [f"remark number {i} of this customer" for i in range(n)],
+        }
+    )
+    score = 2 * frame.a - frame.b + 1.5 * (frame.colour == "red")
+    frame["label"] = np.where(score > 0.5, "yes", "no")
+    frame.loc[3:6, "a"] = np.nan
+    frame.loc[8, "colour"] = None
+    frame.loc[9, "label"] = None
+    return frame
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with a training table, new rows and a model that the executable fitted."""
+    folder = tmp_path_factory.mktemp("cli")
+    table().to_csv(folder / "train.csv", index=False)
+    new = table(30, seed=1).drop(columns=["label", "customer_id", "joined", "remark"])
+    new.to_csv(folder / "new.csv", index=False)
+    done = shell("fit", folder / "train.csv", "-t", "label", "-o", folder / "m.skops", *QUICK)
+    assert done.returncode == 0, done.stderr
+    return types.SimpleNamespace(
+        folder=folder, model=folder / "m.skops", new=folder / "new.csv", frame=new, fit=done
+    )
+
+
+@pytest.fixture(scope="module")
+def expected(made):
+    """What the model predicts, through the executable."""
+    done = shell("predict", made.model, made.new)
+    assert done.returncode == 0, done.stderr
+    return pd.read_csv(io.StringIO(done.stdout))["prediction"].tolist()
+
+
+def left_behind(folder):
+    return sorted(path.name for path in Path(folder).iterdir() if path.name.endswith(".part"))
+
+
+# every command through the executable -----------------------------------------------------------
+
+
+def test_fit_says_what_it_did(made):
+    told = made.fit.stderr
+    assert "classification: label is not a number" in told
+    assert "dropped 1 row without label" in told
+    assert "skipped column 'customer_id': it is an identifier" in told
+    assert "skipped column 'joined': it holds dates" in told
+    assert "skipped column 'remark': it is free text" in told
+    assert "one-hot encoded: colour (3 levels), member (2 levels)" in told
+    assert "filled with the median: a (4)" in told
+    assert "filled with the most frequent level: colour (1)" in told
+    assert "learning from 159 rows and 4 columns" in told
+    assert "EJOPClassifier" in made.fit.stdout
+    assert re.search(r"accuracy on held-out rows 0\.\d+, 0\.\d+ with plain", made.fit.stdout)
+    assert left_behind(made.folder) == []
+
+
+def test_predict(made, expected, tmp_path):
+    assert len(expected) == 30
+    assert set(expected) == {"yes", "no"}
+    truth = table(30, seed=1)["label"]
+    assert np.mean(truth == expected) > 0.7
+    done = shell("predict", made.model, made.new, "--proba", "--out", tmp_path / "p.parquet")
+    assert (done.returncode, done.stdout) == (0, "")
+    found = pd.read_parquet(tmp_path / "p.parquet")
+    assert found.columns.tolist() == ["prediction", "proba_no", "proba_yes"]
+    assert found["prediction"].tolist() == expected
+    np.testing.assert_allclose(found[["proba_no", "proba_yes"]].sum(axis=1), 1)
+
+
+def test_transform_explain_inspect(made):
+    done = shell("transform", made.model, made.new, "--components", 2)
+    assert done.returncode == 0, done.stderr
+    found = pd.read_csv(io.StringIO(done.stdout))
+    assert found.columns.tolist() == ["component1", "component2"]
+    assert np.isfinite(found.to_numpy()).all()
+    done = shell("explain", made.model, made.new, "--row", 17)
+    assert done.returncode == 0, done.stderr
+    assert "row 17: label = " in done.stdout
+    assert all(name in done.stdout for name in ("colour", "member", " a ", " b "))
+    done = shell("inspect", made.model)
+    assert done.returncode == 0, done.stderr
+    for words in ("EJOPClassifier of label, from 159 rows of train.csv", "Leading directions"):
+        assert words in done.stdout
+    for words in ("Importances", "n_neighbors:", "plan: ", "skipped joined: it holds dates"):
+        assert words in done.stdout
+
+
+def test_compare(made):
+    done = shell("compare", made.folder / "train.csv", "-t", "label", "--runs", 1, "--json")
+    assert done.returncode == 0, done.stderr
+    lines = json.loads(done.stdout)
+    labels = ["Euclid", "ReliefF", "EJOP kNN", "LMNN", "ITML", "MLR", "NCA"]
+    assert [line["label"] for line in lines] == labels
+    assert all(line["runs"] == 1 and 0 <= line["error"] < 50 for line in lines)
+    assert all(line["fit_seconds"] > 0 for line in lines)
+
+
+def test_demo():
+    done = shell("demo")
+    assert done.returncode == 0, done.stderr
+    errors = dict(re.findall(r"(Euclidean|EJOP) *│ *([\d.]+)%", done.stdout))
+    assert float(errors["EJOP"]) < 3
+    assert float(errors["Euclidean"]) < 3
+
+
+def test_bench():
+    done = shell("bench", "--rows", 200, "--features", 5, "--repeats", 1, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["ratio"] == pytest.approx(found["ejop_seconds"] / found["kneighbors_seconds"])
+
+
+def test_version_help_data_reproduce_completion(tmp_path):
+    assert shell("--version").stdout.strip() == __version__
+    told = shell("--help").stdout
+    for name in ("fit", "predict", "transform", "explain", "compare", "report", "reproduce"):
+        assert f" {name} " in told
+    names = [row["name"] for row in json.loads(shell("data", "list", "--json").stdout)]
+    assert "mnist" in names
+    asked = ["table2", "--quick", "--datasets", "digits", "--dry-run", "--json"]
+    done = shell("reproduce", *asked, cwd=tmp_path)
+    assert "digits euclid 0" in json.loads(done.stdout)
+    asked = {"_EJOP_COMPLETE": "complete_bash", "COMP_WORDS": "ejop pre", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [EXECUTABLE], capture_output=True, text=True, env={**ENVIRONMENT, **asked}, timeout=60
+    )
+    assert done.stdout.split() == ["predict"]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ejop.report") is None, reason="no ejop.report yet")
+def test_report(made, tmp_path):
+    labelled = tmp_path / "rows.parquet"
+    table(40, seed=2).to_parquet(labelled)
+    line = {"label": "Some Method", "runs": 2, "error": 12.5, "fit_seconds": 0.5}
+    (tmp_path / "c.json").write_text(json.dumps([line]))
+    page = tmp_path / "r.html"
+    done = shell("report", made.model, labelled, "-o", page, "--comparison", tmp_path / "c.json")
+    assert done.returncode == 0, done.stderr
+    text = page.read_text(encoding="utf-8")
+    assert "<html" in text
+    assert "Some Method" in text
+    assert "label in rows.parquet" in text
+    assert left_behind(tmp_path) == []
+
+
+def test_interrupt_leaves_nothing(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 30))
+    np.savez(tmp_path / "train.npz", X=X, y=(X[:, 0] > 0).astype(int))
+    process = subprocess.Popen(
+        [EXECUTABLE, "fit", tmp_path / "train.npz", "--out", tmp_path / "m.skops"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    )
+    told = ""
+    while "learning from" not in told:
+        line = process.stderr.readline()
+        assert line, told
+        told += line
+    time.sleep(1)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert (out, err.strip().splitlines()[-1]) == ("", "ejop: stopped")
+    assert "Traceback" not in err
+    assert [path.name for path in tmp_path.iterdir()] == ["train.npz"]
+
+
+# files of every kind ----------------------------------------------------------------------------
+
+
+def _polars(frame):
+    return pl.from_pandas(frame.astype({"colour": "string"}))
+
+
+WRITERS = {
+    "pandas.csv": lambda frame, path: frame.to_csv(path, index=False),
+    "pandas.tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
+    "semicolon.csv": lambda frame, path: frame.to_csv(path, index=False, sep=";"),
+    "pandas.csv.gz": lambda frame, path: frame.to_csv(path, index=False),
+    "pandas.parquet": lambda frame, path: frame.to_parquet(path),
+    "index.parquet": lambda frame, path: frame.set_index("a").to_parquet(path),
+    "category.parquet": lambda frame, path: frame.astype({"colour": "category"}).to_parquet(path),
+    "pandas.feather": lambda frame, path: frame.to_feather(path),
+    "polars.csv": lambda frame, path: _polars(frame).write_csv(path),
+    "polars.parquet": lambda frame, path: _polars(frame).write_parquet(path),
+    "polars.arrow": lambda frame, path: _polars(frame).write_ipc(path),
+    "stream.arrow": lambda frame, path: _polars(frame).write_ipc_stream(path),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_file_is_predicted_alike(name, made, expected, call, tmp_path):
+    path = tmp_path / name
+    WRITERS[name](made.frame, path)
+    code, out, err = call("predict", made.model, path)
+    assert code == 0, err
+    assert pd.read_csv(io.StringIO(out))["prediction"].tolist() == expected
+    assert "extra" not in err
+
+
+def test_fit_on_what_polars_wrote(call, tmp_path):
+    frame = table().assign(label=lambda f: (f["label"] == "yes").where(f["label"].notna()))
+    written = pl.from_pandas(frame.astype({"label": "boolean"}))
+    written = written.with_columns(
+        pl.col("colour").cast(pl.Categorical), pl.col("joined").str.to_date()
+    )
+    written.write_parquet(tmp_path / "t.parquet")
+    written.write_csv(tmp_path / "t.csv")
+    answers = []
+    for name in ("t.parquet", "t.csv"):
+        done = shell("fit", tmp_path / name, "-t", "label", "-o", tmp_path / "m.skops", *QUICK)
+        assert done.returncode == 0, done.stderr
+        assert "one-hot encoded: colour (3 levels), member (2 levels)" in done.stderr
+        for other in ("t.parquet", "t.csv"):
+            code, out, err = call("predict", tmp_path / "m.skops", tmp_path / other)
+            assert code == 0, err
+            assert re.search(r"label is in the file: [89]\d\.\d% of 159 rows", err)
+            answers.append(out)
+    assert set(answers[0].split()[1:]) == {"true", "false"}
+    assert len(set(answers)) == 1
+
+
+def test_arff(made, expected, call, tmp_path):
+    rows = made.frame.copy()
+    lines = ["@relation new", "@attribute a numeric", "@attribute b numeric"]
+    lines += ["@attribute colour {red, green, blue}", "@attribute member {true, false}", "@data"]
+    for a, b, colour, member in rows.itertuples(index=False):
+        shown = ["?" if pd.isna(v) else str(v) for v in (a, b, colour)]
+        lines.append(",".join([*shown, str(member).lower()]))
+    (tmp_path / "new.arff").write_text("\n".join(lines))
+    code, out, err = call("predict", made.model, tmp_path / "new.arff")
+    assert code == 0, err
+    assert pd.read_csv(io.StringIO(out))["prediction"].tolist() == expected
+
+
+def test_standard_input(made, expected):
+    done = shell("predict", made.model, "-", input=made.new.read_text())
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[1:] == expected
+
+
+def test_npz_regression_and_its_outputs(call, tmp_path):
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    names = np.array(["u", "v", "w"])
+    np.savez(tmp_path / "d.npz", X=X, y=np.sin(X[:, 0]), feature_names=names)
+    code, out, err = call("fit", tmp_path / "d.npz", "-o", tmp_path / "m.skops", *QUICK, "--json")
+    assert code == 0, err
+    assert "regression: y is a number with decimals" in err
+    summary = json.loads(out)
+    assert (summary["task"], summary["score"], summary["columns"]) == ("regression", "R2", [*"uvw"])
+    for ending in ("csv", "tsv", "parquet", "arrow", "npz"):
+        code, out, err = call(
+            "predict", tmp_path / "m.skops", tmp_path / "d.npz", "--out", tmp_path / f"p.{ending}"
+        )
+        assert (code, out) == (0, ""), err
+        assert "root mean squared error" in err
+    found = read_table(tmp_path / "p.arrow")["prediction"]
+    for ending in ("csv", "tsv", "parquet"):
+        np.testing.assert_allclose(read_table(tmp_path / f"p.{ending}")["prediction"], found)
+    with np.load(tmp_path / "p.npz") as archive:
+        np.testing.assert_allclose(archive["prediction"], found)
+    code, _, err = call("predict", tmp_path / "m.skops", tmp_path / "d.npz", "--proba")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "--proba needs classes" in err
+
+
+# columns ----------------------------------------------------------------------------------------
+
+
+def test_columns_are_matched_by_name(made, expected, call, tmp_path):
+    frame = made.frame[["member", "colour", "b", "a"]].assign(extra=1.0, other="x")
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    code, out, err = call("predict", made.model, tmp_path / "new.csv")
+    assert (code, out.split()[1:]) == (0, expected)
+    assert "warning: ignored 2 extra columns: extra, other" in err
+    made.frame[["a", "member"]].to_csv(tmp_path / "few.csv", index=False)
+    code, out, err = call("predict", made.model, tmp_path / "few.csv")
+    assert (code, out) == (1, "")
+    assert err == "ejop: error: 2 columns of the model missing: b, colour\n"
+
+
+def test_new_level_and_new_gaps(made, call, tmp_path):
+    frame = made.frame.head(3).assign(colour=["purple", "red", "green"], b=[1.0, None, 2.0])
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    code, out, err = call("predict", made.model, tmp_path / "new.csv")
+    assert (code, len(out.split())) == (0, 4)
+    assert "warning: colour has 1 level that the model has not seen: purple" in err
+    assert "1 missing value of b filled in" in err
+
+
+def test_one_row(made, expected, call, tmp_path):
+    made.frame.head(1).to_parquet(tmp_path / "one.parquet")
+    code, out, _ = call("predict", made.model, tmp_path / "one.parquet")
+    assert (code, out.split()) == (0, ["prediction", expected[0]])
+    table().head(1).to_csv(tmp_path / "one.csv", index=False)
+    code, _, err = call("fit", tmp_path / "one.csv", "-t", "label", "-o", tmp_path / "m.skops")
+    assert code == 1
+    assert "one.csv has 1 row with label; at least 2 are needed" in err
+    assert not (tmp_path / "m.skops").exists()
+
+
+def test_words_where_numbers_were(made, call, tmp_path):
+    made.frame.astype({"a": object}).assign(a="tall").to_csv(tmp_path / "new.csv", index=False)
+    code, _, err = call("predict", made.model, tmp_path / "new.csv")
+    assert (code, err) == (1, "ejop: error: column 'a' should hold numbers, and 'tall' is none\n")
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (np.linspace(0, 1, 40), "number"),
+        ([1, 2, 3, 4] * 10, "number"),
+        (["1.5", "2", None, "4"] * 10, "number"),
+        ([True, False, None, True] * 10, "boolean"),
+        (["x", "y", None, "z"] * 10, "category"),
+        (pd.Categorical([1, 2] * 20), "category"),
+        (pd.Categorical([f"c{i}" for i in range(60)] * 2), "it has 60 levels"),
+        ([None] * 40, "it is empty"),
+        ([7] * 40, "it is always 7"),
+        (["same"] * 40, "it is always 'same'"),
+        (range(5, 45), "it counts the rows"),
+        ([f"a{i}" for i in range(40)], "it is an identifier"),
+        ([f"words and {i}" for i in range(40)], "it is free text"),
+        (pd.date_range("2020", periods=40), "it holds dates"),
+        ([f"{i % 28 + 1}.3.2021" for i in range(40)], "it holds dates"),
+        (pd.to_timedelta(range(40), unit="h"), "it holds dates"),
+        ([*map(str, range(39)), "unknown"], "1 of its 40 values are not numbers"),
+        ([[1], [2]] * 20, "its values are neither"),
+    ],
+)
+def test_what_columns_are(values, kind):
+    columns, skipped = survey(pd.DataFrame({"column": values}))
+    found = columns[0].kind if columns else skipped[0].why
+    assert found.startswith(kind)
+
+
+def test_keep_and_drop():
+    frame = pd.DataFrame({"row_id": range(40), "code": [f"a{i}" for i in range(40)]})
+    assert [c.name for c in survey(frame)[1]] == ["row_id", "code"]
+    columns, skipped = survey(frame, keep=["code", "row_id"], drop=["row_id"])
+    assert ([c.name for c in columns], [s.name for s in skipped]) == (["code"], ["row_id"])
+
+
+def test_levels_are_named_alike():
+    column = survey(pd.DataFrame({"k": ["1", "2", "x"] * 9}))[0][0]
+    values = pd.DataFrame({"k": [1.0, np.nan, 2.0]})
+    assert typed(values, [column])["k"].fillna("gap").tolist() == ["1", "gap", "2"]
+    flag = survey(pd.DataFrame({"k": [True, False] * 9}))[0][0]
+    assert typed(pd.DataFrame({"k": ["TRUE", "0"]}), [flag])["k"].tolist() == ["true", "false"]
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "labels"),
+    [
+        (["a", "b"] * 10, "classification", ["a", "b"]),
+        ([True, False] * 10, "classification", ["false", "true"]),
+        ([1.0, 2.0] * 10, "classification", [1, 2]),
+        ([1, 2, 3, 4], "regression", None),
+        (np.linspace(0, 1, 20), "regression", None),
+        (range(100), "regression", None),
+    ],
+)
+def test_task(values, task, labels):
+    y, found = targets(pd.Series(values, name="t"))
+    assert found == task
+    if labels is not None:
+        assert np.unique(y).tolist() == labels
+
+
+# mistakes ---------------------------------------------------------------------------------------
+
+
+def test_wrong_target_suggests_the_nearest(made, call, tmp_path):
+    done = shell("fit", made.folder / "train.csv", "--target", "lable", "-o", tmp_path / "m.skops")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "ejop: error: there is no column 'lable'; did you mean 'label'?\n"
+    code, _, err = call("fit", made.folder / "train.csv", "-t", "qqq", "-o", tmp_path / "m.skops")
+    assert code == 1
+    assert "there are customer_id, a, b" in err
+    code, _, err = call("fit", made.folder / "train.csv", "-o", tmp_path / "m.skops")
+    assert code == 2
+    assert "--target is needed" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_target_that_teaches_nothing(call, tmp_path):
+    frame = pd.DataFrame(
+        {"x": np.arange(20) ** 2, "one": "same", "own": [f"r{i}" for i in range(20)]}
+    )
+    frame["gone"] = np.nan
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    for target, words in [
+        ("one", "is always same"),
+        ("own", "every row has its own own"),
+        ("gone", "0 rows with gone"),
+    ]:
+        code, _, err = call("fit", tmp_path / "d.csv", "-t", target, "-o", tmp_path / "m.skops")
+        assert code == 1
+        assert words in err
+        assert "Traceback" not in err
+
+
+def test_unreadable_files(made, call, tmp_path):
+    (tmp_path / "bad.parquet").write_bytes(b"not parquet at all")
+    (tmp_path / "bad.arrow").write_bytes(b"not arrow at all")
+    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 broken")
+    (tmp_path / "bad.csv").write_bytes(b"\x00\xff\xfe\x81\n\x00\x81")
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "header.csv").write_text("a,b\n")
+    (tmp_path / "bad.arff").write_text("no relation")
+    (tmp_path / "rows.xlsx").write_text("")
+    np.savez(tmp_path / "noX.npz", Z=np.zeros(3))
+    np.savez(tmp_path / "object.npz", X=np.array([["a", 1]], dtype=object))
+    names = ["bad.parquet", "bad.arrow", "bad.npz", "bad.csv", "empty.csv", "header.csv"]
+    names += ["bad.arff", "rows.xlsx", "noX.npz", "object.npz", "gone.csv", "."]
+    for name in names:
+        code, out, err = call("predict", made.model, tmp_path / name)
+        assert (code, out, err.count("\n")) == (1, "", 1), (name, err)
+        assert err.startswith("ejop: error: "), name
+
+
+def test_no_output_where_none_can_be(made, call, tmp_path):
+    plain = tmp_path / "file"
+    plain.write_text("")
+    before = time.perf_counter()
+    for out in (plain / "m.skops", tmp_path / "no" / "m.skops", tmp_path, Path("/proc/m.skops")):
+        code, _, err = call("fit", made.folder / "train.csv", "-t", "label", "-o", out)
+        assert (code, err.count("\n")) == (1, 1), err
+        assert "cannot write" in err
+    assert time.perf_counter() - before < 5  # told before anything is learned
+    code, _, err = call("predict", made.model, made.new, "-o", tmp_path / "p.docx")
+    assert code == 1
+    assert "cannot tell what to write" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_full_standard_output(made, call, tmp_path):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [EXECUTABLE, "predict", made.model, made.new],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=ENVIRONMENT,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith("No space left on device")
+    assert "Traceback" not in done.stderr
+    link = tmp_path / "p.csv"
+    link.symlink_to("/dev/full")
+    code, _, err = call("predict", made.model, made.new, "--out", link)
+    assert code == 1
+    assert "No space left on device" in err
+    assert Path("/dev/full").is_char_device()
+
+
+def test_full_disk(made, call, tmp_path):
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", tmp_path], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("a small file system cannot be mounted here")
+    try:
+        code, _, err = call(
+            "fit", made.folder / "train.csv", "-t", "label", "-o", tmp_path / "m.skops", *QUICK
+        )
+        assert code == 1
+        assert err.splitlines()[-1].endswith("m.skops: No space left on device")
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+
+
+def test_an_old_file_survives_a_failure(tmp_path):
+    kept = tmp_path / "kept.csv"
+    kept.write_text("old")
+    for error in (ValueError, KeyboardInterrupt, OSError):
+        with pytest.raises(error), replacing(kept) as part:  # noqa: PT012 the failure is inside
+            part.write_text("half")
+            raise error("broken off")
+    assert kept.read_text() == "old"
+    link = tmp_path / "link.csv"
+    link.symlink_to(kept)
+    with replacing(link) as part:
+        part.write_text("new")
+    assert (kept.read_text(), link.is_symlink()) == ("new", True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept.csv", "link.csv"]
+
+
+# model files ------------------------------------------------------------------------------------
+
+
+def rewritten(source, path, change):
+    """A copy of a model file whose members went through ``change(name, bytes)``."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, change(name, old.read(name)))
+    return path
+
+
+def test_newer_models_are_told(made, call, tmp_path):
+    def newer(**changes):
+        def change(name, data):
+            if name != DESCRIPTION:
+                return data
+            return json.dumps({**json.loads(data), **changes}).encode()
+
+        return rewritten(made.model, tmp_path / "newer.skops", change)
+
+    code, _, err = call("inspect", newer(format=2, ejop="9.0"))
+    assert (code, err.count("\n")) == (1, 1)
+    assert "was saved by ejop 9.0 in format 2" in err
+    assert "upgrade ejop" in err
+    code, _, err = call("predict", newer(ejop="9.0"), made.new)
+    assert code == 0
+    assert "was made with ejop 9.0, this is" in err
+
+
+def test_a_tampered_model_runs_nothing(made, call, tmp_path, monkeypatch):
+    (tmp_path / "evil.py").write_text("open('ran', 'w').close()\nclass Plan: pass\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def change(name, data):
+        if name != "schema.json":
+            return data
+        assert b"ejop.backends.plan" in data
+        return data.replace(b"ejop.backends.plan", b"evil")
+
+    bad = rewritten(made.model, tmp_path / "bad.skops", change)
+    code, out, err = call("predict", bad, made.new)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "was tampered with: no ejop model holds evil.Plan" in err
+    assert not (tmp_path / "ran").exists()
+
+
+def test_damaged_models(made, call, tmp_path):
+    import skops.io
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    whole = made.model.read_bytes()
+    (tmp_path / "cut.skops").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "text.skops").write_text("hello")
+    flipped = bytearray(whole)
+    flipped[2000] ^= 255
+    (tmp_path / "flipped.skops").write_bytes(flipped)
+    skops.io.dump(LogisticRegression(), tmp_path / "other.skops")
+    swapped = skops.io.dumps(make_pipeline(LogisticRegression()))
+    (tmp_path / "raw.skops").write_bytes(swapped)
+    with zipfile.ZipFile(made.model) as archive:
+        about = archive.read(DESCRIPTION)
+    with zipfile.ZipFile(tmp_path / "raw.skops", "a") as archive:
+        archive.writestr(DESCRIPTION, about)
+    for name in ("cut", "text", "flipped", "other", "raw", "gone"):
+        code, _, err = call("inspect", tmp_path / f"{name}.skops")
+        assert (code, err.count("\n")) == (1, 1), (name, err)
+        assert re.search("no model|damaged|tampered|no such file", err), (name, err)
+
+
+@pytest.mark.parametrize("rule", ["knn", "hnn", "ridge"])
+@pytest.mark.parametrize("function", ["kernel", "ball", "knn", "ridge", "ridge-wide"])
+def test_saved_models_answer_alike(rule, function, tmp_path, rng):
+    X = pd.DataFrame(rng.normal(size=(60, 4)), columns=[*"abcd"])
+    X["e"] = rng.choice(["u", "v"], 60)
+    score = X["a"] - X["b"] + (X["e"] == "u")
+    columns = survey(X)[0]
+    from sklearn.pipeline import Pipeline
+
+    for kind, y, task in [
+        (EJOPClassifier, np.where(score > 0, "p", "q"), "classification"),
+        (EGOPRegressor, score.to_numpy(), "regression"),
+    ]:
+        predictor = kind(rule, function=function, power=0.5, scale="standard", random_state=0)
+        pipeline = Pipeline([("prepare", make_preparation(columns)), ("predict", predictor)])
+        training = Training(typed(X, columns), y, "t", task, columns, [])
+        pipeline.fit(training.X, y)
+        before = pipeline.predict(training.X)
+        explained = predictor.explain(pipeline["prepare"].transform(training.X))
+        save(Model(pipeline, describe(training, "rows")), tmp_path / "m.skops")
+        again = load(tmp_path / "m.skops")
+        rows = again.prepared(X)
+        assert (again.predictor.predict(rows) == before).all()
+        np.testing.assert_allclose(again.predictor.explain(rows), explained)
+        assert str(again.predictor.plan_) == str(predictor.plan_)
+        assert again.predictor.get_params()["rule"] == rule
+
+
+# JSON, and what goes on when one thing fails ----------------------------------------------------
+
+
+def test_json_everywhere(made, expected, call, tmp_path):
+    def answer(*args):
+        code, out, err = call(*args, "--json")
+        assert code == 0, err
+        return json.loads(out)
+
+    assert [row["prediction"] for row in answer("predict", made.model, made.new)] == expected
+    written = answer("predict", made.model, made.new, "--out", tmp_path / "p.csv")
+    assert written == {"out": str(tmp_path / "p.csv"), "rows": 30}
+    assert len(answer("transform", made.model, made.new)[0]) == 7
+    one = answer("explain", made.model, made.new, "--row", 17, "--top", 2)
+    assert (one["row"], one["prediction"], len(one["columns"])) == (17, expected[17], 2)
+    all_rows = answer("explain", made.model, made.new)
+    assert [row["prediction"] for row in all_rows] == expected
+    first = one["columns"][0]
+    assert all_rows[17][first["column"]] == pytest.approx(first["share"])
+    found = answer("inspect", made.model)
+    assert found["about"]["classes"].keys() == {"yes", "no"}
+    assert sum(c["importance"] for c in found["importances"]) == pytest.approx(1)
+    assert found["spectrum"][-1]["together"] == pytest.approx(1)
+    code, _, err = call("explain", made.model, made.new, "--row", 30)
+    assert code == 1
+    assert "has rows 0 to 29" in err
+    code, _, err = call("transform", made.model, made.new, "--components", 99)
+    assert code == 1
+    assert "the model has 7" in err
+
+
+def test_a_method_that_fails_is_told(made, call, monkeypatch):
+    from ejop.experiments import methods
+
+    def broken(fold, seed, n_neighbors):
+        raise RuntimeError("no luck")
+
+    monkeypatch.setitem(methods.METHODS, "lmnn", methods.Method("LMNN", broken, "ejop-knn"))
+    args = ["compare", made.folder / "train.csv", "-t", "label", "--runs", 2]
+    code, out, err = call(*args, "--methods", "lmnn,euclidean")
+    assert code == 0
+    assert "LMNN failed: no luck" in err
+    assert re.search(r"LMNN +│ +failed", out)
+    assert re.search(r"Euclid +│ +\d+\.\d\d", out)
+    code, _, err = call(*args, "--methods", "lmnn")
+    assert code == 1
+    assert "every method failed" in err
+    code, _, err = call(*args, "--methods", "magic")
+    assert code == 2
+
+
+def test_report_gets_rows_the_model_has_not_seen(made, call, tmp_path, monkeypatch):
+    seen = {}
+
+    def write_report(path, model, X, y, *, feature_names=None, title=None, comparison=None):
+        seen.update(model=model, X=X, y=y, names=feature_names, title=title)
+        Path(path).write_text("<html>")
+
+    fake = types.ModuleType("ejop.report")
+    fake.write_report = write_report
+    monkeypatch.setitem(sys.modules, "ejop.report", fake)
+    model, page = tmp_path / "m.skops", tmp_path / "r.html"
+    train = made.folder / "train.csv"
+    code, out, err = call("fit", train, "-t", "label", "-o", model, "--report", page, *QUICK)
+    assert code == 0, err
+    assert "held out 32 rows for the report; the model learns from the other 127" in err
+    assert (page.read_text(), len(seen["y"]), len(seen["model"]._rows)) == ("<html>", 32, 127)
+    assert seen["names"] == list(seen["X"].columns)
+    assert seen["title"] == "label in train.csv"
+    page.unlink()
+    code, out, err = call("report", model, train, "--out", page, "--json")
+    assert code == 0, err
+    assert json.loads(out) == {"report": str(page), "rows": 159}
+    strange = table(40, seed=3).replace({"label": {"no": "perhaps"}})
+    strange.to_csv(tmp_path / "strange.csv", index=False)
+    code, _, err = call("report", model, tmp_path / "strange.csv", "--out", page)
+    assert code == 0, err
+    assert "ignored rows of classes that the model has not seen: perhaps" in err
+    assert set(seen["y"]) == {"yes"}
+    code, _, err = call("report", model, made.new, "--out", page)
+    assert code == 1
+    assert "there is no column 'label'" in err

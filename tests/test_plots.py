@@ -1,0 +1,440 @@
+"""Displays: the tables behind the pictures, their words, and what is refused."""
+
+import subprocess
+import sys
+import warnings
+
+import matplotlib
+import numpy as np
+import pytest
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from sklearn.datasets import load_wine
+from sklearn.exceptions import NotFittedError
+from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from ejop import EGOP, EJOP, EGOPRegressor, EJOPClassifier
+from ejop.differences import jacobian
+from ejop.plots import (
+    ConvergenceDisplay,
+    ImportanceDisplay,
+    MetricDisplay,
+    NeighborsDisplay,
+    ProjectionDisplay,
+    SpectrumDisplay,
+)
+from ejop.plots._fitted import fitted
+
+QUICK = {"function": "kernel", "random_state": 0, "validation": 0.5}
+
+
+@pytest.fixture(autouse=True)
+def never_shown(monkeypatch):
+    """No display opens a window, and no setting of matplotlib is changed."""
+    monkeypatch.setattr(plt, "show", lambda *a, **k: pytest.fail("plt.show was called"))
+    before = dict(matplotlib.rcParams)
+    yield
+    assert dict(matplotlib.rcParams) == before
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def wine():
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    return X, y.map({0: "barolo", 1: "grignolino", 2: "barbera"}).to_numpy()
+
+
+@pytest.fixture(scope="module")
+def classifier(wine):
+    return EJOPClassifier(**QUICK).fit(*wine)
+
+
+@pytest.fixture(scope="module")
+def metric(wine):
+    return EJOP().fit(StandardScaler().fit_transform(wine[0]), wine[1])
+
+
+@pytest.fixture(scope="module")
+def regression():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 4))
+    return X, np.sin(2 * X[:, 0]) + 0.2 * X[:, 1]
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """1000 features, 26 classes."""
+    rng = np.random.default_rng(0)
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    X, y = rng.normal(size=(104, 1000)), letters[np.arange(104) % 26]
+    return X, y, EJOP(bandwidth=20.0, n_queries=20, random_state=0).fit(X, y)
+
+
+def drawn(display):
+    """The whole picture has been laid out and rendered, without a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        display.figure_.canvas.draw()
+    return display
+
+
+# spectrum -----------------------------------------------------------------------------------
+
+
+def test_spectrum_shows_eigenvalues_energy_and_gap(metric):
+    display = drawn(SpectrumDisplay.from_estimator(metric))
+    frame = display.frame()
+    np.testing.assert_array_equal(frame["eigenvalue"], metric.eigenvalues_)
+    assert frame["cumulative"].iloc[-1] == pytest.approx(1)
+    assert frame["stderr"].notna().all()
+    assert display.ax_.get_title() == "Spectrum of EJOP"
+    assert display.ax_.get_yscale() == "log"
+    assert display.energy_ax_.get_ylim() == (0, 105)
+    words = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert f"largest gap: after {display.gap}" in words
+    assert "± standard error" in words
+
+
+def test_spectrum_errors_agree_with_the_rows_own_spread(metric):
+    """lambda_i is a mean over rows of sum_c (J_c v_i)^2, whose standard error is known exactly."""
+    rows = metric.function_.X_
+    J, _ = jacobian(metric.function_, rows, metric._step, np.arange(len(rows)), apply_softmax=True)
+    share = ((J @ metric.eigenvectors_) ** 2).sum(1)
+    exact = share.std(0, ddof=1) / np.sqrt(len(rows))
+    ours = SpectrumDisplay.from_estimator(metric).stderr
+    ratio = ours / exact
+    assert ratio.max() < 4
+    assert ratio.min() > 1 / 4
+    assert 1 / 1.5 < ratio[0] < 1.5
+
+
+def test_spectrum_of_a_diagonal_matrix_has_the_errors_of_its_entries(regression):
+    est = EGOP(diagonal=True).fit(*regression)
+    order = np.argsort(-np.diag(est.metric_))
+    np.testing.assert_allclose(
+        SpectrumDisplay.from_estimator(est).stderr, np.diag(est.metric_stderr_)[order]
+    )
+
+
+def test_spectrum_without_errors_draws_no_band(wine):
+    nca = NeighborhoodComponentsAnalysis(max_iter=3, random_state=0)
+    X = StandardScaler().fit_transform(wine[0])
+    display = SpectrumDisplay.from_estimator(nca.fit(X, wine[1]))
+    assert display.stderr is None
+    assert display.frame()["stderr"].isna().all()
+    assert not display.ax_.collections
+
+
+def test_spectrum_of_one_feature_and_of_a_flat_metric():
+    X = np.linspace(0, 1, 40)[:, None]
+    display = drawn(SpectrumDisplay.from_estimator(EJOP().fit(X, X[:, 0] > 0.5)))
+    assert len(display.frame()) == 1
+    flat = drawn(SpectrumDisplay([0.0, 0.0]).plot())
+    assert flat.frame()["share"].tolist() == [0.0]
+
+
+def test_spectrum_refuses_shapes_that_do_not_match():
+    with pytest.raises(ValueError, match="one error per eigenvalue"):
+        SpectrumDisplay([1.0, 2.0], stderr=[0.1])
+    with pytest.raises(ValueError, match=r"\(n_features,\) is expected"):
+        SpectrumDisplay([[1.0]])
+
+
+# importances --------------------------------------------------------------------------------
+
+
+def test_importances_are_named_sorted_and_divide_among_classes(classifier):
+    display = drawn(ImportanceDisplay.from_estimator(classifier, top=5))
+    frame = display.frame()
+    assert len(frame) == 5
+    assert frame["importance"].is_monotonic_decreasing
+    assert set(frame["feature"]) <= set(classifier.feature_names_in_)
+    by_class = frame[[f"importance for {c}" for c in ("barbera", "barolo", "grignolino")]]
+    np.testing.assert_allclose(by_class.sum(axis=1), frame["importance"])
+    assert display.ax_.get_title() == "Importance, 5 of 13 features"
+    assert display.ax_.get_xlabel() == "share of the trace, %"
+
+
+def test_importances_by_class(classifier, wide):
+    display = drawn(ImportanceDisplay.from_estimator(classifier, by_class=True))
+    assert [t.get_text() for t in display.ax_.get_xticklabels()] == [
+        "barbera",
+        "barolo",
+        "grignolino",
+    ]
+    display = drawn(ImportanceDisplay.from_estimator(wide[2], by_class=True))
+    assert len(display.ax_.get_xticklabels()) == 26
+    assert len(display.ax_.get_yticklabels()) == 20
+
+
+def test_importances_by_class_need_classes(regression):
+    with pytest.raises(ValueError, match="needs `class_importances`"):
+        ImportanceDisplay.from_estimator(EGOP().fit(*regression), by_class=True)
+
+
+def test_importances_of_several_outputs(regression):
+    X, y = regression
+    est = EGOP().fit(X, np.c_[y, X[:, 2]])
+    display = drawn(ImportanceDisplay.from_estimator(est, by_class=True))
+    assert display.ax_.get_xlabel() == "output"
+
+
+def test_a_share_that_cannot_vary_has_no_error():
+    X = np.linspace(0, 1, 40)[:, None]
+    display = ImportanceDisplay.from_estimator(EJOP().fit(X, X[:, 0] > 0.5))
+    assert display.frame()["stderr"].tolist() == [0.0]
+
+
+def test_long_and_odd_names_are_shortened_and_never_formulas():
+    names = ["_hidden", "cost in $ and again $", "x" * 200]
+    display = drawn(ImportanceDisplay([0.5, 0.3, 0.2], names).plot())
+    labels = [t.get_text() for t in display.ax_.get_yticklabels()]
+    assert max(map(len, labels)) < 30
+    assert display.frame()["feature"].tolist() == names
+
+
+def test_wrong_number_of_names(classifier):
+    with pytest.raises(ValueError, match="has 2 names and EJOPClassifier 13 features"):
+        ImportanceDisplay.from_estimator(classifier, feature_names=["a", "b"])
+
+
+# projection ---------------------------------------------------------------------------------
+
+
+def test_projection_is_the_transform(classifier, wine):
+    X, y = wine
+    display = drawn(ProjectionDisplay.from_estimator(classifier, X, y))
+    frame = display.frame()
+    np.testing.assert_allclose(frame[["after_1", "after_2"]], classifier.transform(X)[:, :2])
+    assert frame["y"].tolist() == y.tolist()
+    assert display.ax_.shape == (1, 2)
+    titles = [ax.get_title() for ax in display.ax_.flat]
+    assert titles == ["Before: principal components", "After: leading directions"]
+    spread = frame[["before_1", "before_2"]].var()
+    assert spread["before_1"] > spread["before_2"]
+
+
+def test_projection_of_many_classes_names_them_all(wide):
+    X, y, est = wide
+    display = drawn(ProjectionDisplay.from_estimator(est, X, y, before=False))
+    texts = display.ax_.get_legend().get_texts()
+    assert [t.get_text() for t in texts] == list("abcdefghijklmnopqrstuvwxyz")
+
+
+def test_projection_on_one_direction(regression):
+    X, y = regression
+    labels = np.where(y > 0, "up", "down")
+    display = drawn(
+        ProjectionDisplay.from_estimator(EJOP(n_components=1).fit(X, labels), X, labels)
+    )
+    assert "after_2" not in display.frame()
+    assert display.ax_.flat[1].get_ylabel() == "class"
+    display = drawn(ProjectionDisplay.from_estimator(EGOP(n_components=1).fit(X, y), X, y))
+    assert display.ax_.flat[1].get_ylabel() == "y"
+    drawn(ProjectionDisplay(X[:, :1]).plot())
+
+
+def test_projection_of_real_targets_has_a_scale(regression):
+    X, y = regression
+    model = EGOPRegressor(**QUICK).fit(X, y)
+    display = drawn(ProjectionDisplay.from_estimator(model, X, y))
+    assert display.real
+    assert display.ax_.flat[0].get_legend() is None
+
+
+def test_projection_draws_some_of_many_rows(regression):
+    X, y = regression
+    est = EGOP().fit(X, y)
+    frame = ProjectionDisplay.from_estimator(est, X, y, max_points=40).frame()
+    assert len(frame) == 40
+    np.testing.assert_array_equal(frame["y"], y[frame["row"]])
+
+
+def test_projection_refuses_several_outputs(regression):
+    X, y = regression
+    with pytest.raises(ValueError, match="of several outputs pass one"):
+        ProjectionDisplay.from_estimator(EGOP().fit(X, y), X, np.c_[y, y])
+
+
+# metric -------------------------------------------------------------------------------------
+
+
+def test_metric_is_the_matrix_with_names(classifier):
+    display = drawn(MetricDisplay.from_estimator(classifier))
+    frame = display.frame()
+    np.testing.assert_array_equal(frame, classifier.metric_estimator_.metric_)
+    assert frame.columns.tolist() == classifier.feature_names_in_.tolist()
+    assert display.ax_.get_title() == "Metric of 13 features"
+
+
+def test_metric_of_many_features_shows_the_largest_and_labels_some(wide):
+    est = wide[2]
+    display = drawn(MetricDisplay.from_estimator(est))
+    assert display.frame().shape == (100, 100)
+    shown = np.diag(est.metric_)[display.shown]
+    assert shown.min() >= np.delete(np.diag(est.metric_), display.shown).max()
+    assert len(display.ax_.get_xticklabels()) <= 30
+    assert display.ax_.get_title() == "Metric of 100 of 1000 features"
+
+
+def test_metric_as_images(regression):
+    est = EGOP().fit(*regression)
+    display = drawn(MetricDisplay.from_estimator(est, image_shape=(2, 2), n_directions=3))
+    frame = display.frame()
+    np.testing.assert_array_equal(frame["diagonal"], np.diag(est.metric_))
+    np.testing.assert_allclose(frame["direction 1"], est.eigenvectors_[:, 0])
+    assert display.ax_.flat[0].get_title() == "diagonal"
+    with pytest.raises(ValueError, match="does not hold 4 pixels"):
+        MetricDisplay.from_estimator(est, image_shape=(3, 3))
+
+
+# neighbours ---------------------------------------------------------------------------------
+
+
+def test_neighbours_are_those_of_the_classifier(classifier, wine):
+    X, y = wine
+    display = drawn(NeighborsDisplay.from_estimator(classifier, X, y, query=3, n_neighbors=4))
+    after = display.frame().query("metric == 'after'")
+    distances, rows = classifier.kneighbors(X.iloc[[3]], 5)
+    assert after["row"].tolist() == rows[0, 1:].tolist()  # the first is the row itself
+    np.testing.assert_allclose(after["distance"], distances[0, 1:])
+    assert after["y"].tolist() == y[after["row"]].tolist()
+    assert "of 4 agree" in display.ax_.flat[1].get_title()
+
+
+def test_neighbours_of_a_new_row_and_without_classes(classifier, wine):
+    X, y = wine
+    new = NeighborsDisplay.from_estimator(classifier, X[1:], y[1:], query=X.iloc[[0]])
+    old = NeighborsDisplay.from_estimator(classifier, X, y, query=0)
+    assert (new.frame()["row"] + 1).tolist() == old.frame()["row"].tolist()
+    assert drawn(new).ax_.flat[0].get_title() == "Before: plain distance"
+
+
+def test_neighbours_as_images_and_of_real_targets(regression):
+    X, y = regression
+    est = EGOP().fit(X, y)
+    display = drawn(NeighborsDisplay.from_estimator(est, X, y, image_shape=(2, 2), n_neighbors=3))
+    assert display.ax_.shape == (2, 4)
+    display = drawn(NeighborsDisplay.from_estimator(est, X, y, query=X[0]))
+    assert "mean" in display.ax_.flat[0].get_title()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"query": 1000}, "is not a row of X"),
+        ({"n_neighbors": 178}, "between 1 and the number of other rows, 177"),
+        ({"image_shape": (8, 8)}, "does not hold 13 pixels"),
+    ],
+)
+def test_neighbours_refuse(classifier, wine, options, message):
+    with pytest.raises(ValueError, match=message):
+        NeighborsDisplay.from_estimator(classifier, *wine, **options)
+
+
+# convergence --------------------------------------------------------------------------------
+
+
+class Learner:
+    """Stand-in for a fitted learner."""
+
+    def __init__(self, init, objective):
+        self.init, self.objective_ = init, np.array(objective)
+
+
+def test_convergence_of_two_starts():
+    learners = [Learner("identity", [3.0, 2.0, 1.0]), Learner("ejop", [1.5, 0.9])]
+    display = drawn(ConvergenceDisplay.from_estimator(learners, log=True))
+    frame = display.frame()
+    names = ["Learner, start: identity", "Learner, start: ejop"]
+    assert frame["learner"].unique().tolist() == names
+    assert frame.groupby("learner")["iteration"].max().loc[names].tolist() == [3, 2]
+    assert display.ax_.get_yscale() == "log"
+    named = ConvergenceDisplay.from_estimator(dict(zip("ab", learners, strict=True)))
+    assert named.frame()["learner"].unique().tolist() == ["a", "b"]
+    twins = ConvergenceDisplay.from_estimator([learners[0], learners[0]])
+    assert len(twins.objectives) == 2
+
+
+def test_convergence_needs_an_objective(classifier):
+    with pytest.raises(TypeError, match="keeps no objective"):
+        ConvergenceDisplay.from_estimator(classifier)
+    with pytest.raises(ValueError, match="is empty"):
+        ConvergenceDisplay({})
+
+
+# all of them --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("display", [SpectrumDisplay, ImportanceDisplay, MetricDisplay])
+def test_a_pipeline_is_read_through_to_its_end(display, wine):
+    X, y = wine
+    pipe = make_pipeline(StandardScaler(), EJOP()).fit(X, y)
+    frame = drawn(display.from_estimator(pipe)).frame()
+    if display is not SpectrumDisplay:
+        assert set(frame.iloc[:, 0] if display is ImportanceDisplay else frame.columns) == set(X)
+
+
+@pytest.mark.parametrize("display", [SpectrumDisplay, ImportanceDisplay, MetricDisplay])
+def test_wrong_estimators_are_refused(display, wine):
+    with pytest.raises(TypeError, match="KNeighborsClassifier has no learned metric"):
+        display.from_estimator(KNeighborsClassifier().fit(*wine))
+    with pytest.raises(TypeError, match="str has no learned metric"):
+        display.from_estimator("EJOP")
+    with pytest.raises(NotFittedError):
+        display.from_estimator(EJOP())
+
+
+def test_drawing_on_given_axes(classifier, wine):
+    figure, (left, right) = plt.subplots(1, 2)
+    display = SpectrumDisplay.from_estimator(classifier, ax=left)
+    assert display.ax_ is left
+    assert display.figure_ is figure
+    divided = drawn(ProjectionDisplay.from_estimator(classifier, *wine, ax=right))
+    assert divided.figure_ is figure
+    assert divided.ax_.shape == (1, 2)
+    with pytest.raises(ValueError, match="holds 3 axes and 2 panels"):
+        divided.plot(np.array([left, right, left]))
+    assert len(plt.get_fignums()) == 1
+
+
+def test_rounds_are_expressed_in_the_features_that_went_in(wine):
+    """A metric learned in the space of an earlier one: chain rule, checked by derivatives."""
+    X, y = wine
+    model = EJOPClassifier(**QUICK).fit(X, y)
+    model._before = np.random.default_rng(0).normal(size=(13, 13))
+    source = fitted(model)
+    M = model.metric_estimator_.metric_
+    np.testing.assert_allclose(source.matrix, model._before.T @ M @ model._before)
+    assert source.output_importances() is None
+    drawn(SpectrumDisplay.from_estimator(model))
+    Z = model.metric_estimator_.function_.X_ @ np.linalg.inv(model._before).T
+    np.testing.assert_allclose(source.training().rows, Z, atol=1e-8)
+
+
+def test_rows_without_weight_are_no_training_rows(wine):
+    X, y = wine
+    weights = {"barolo": 1.0, "grignolino": 1.0, "barbera": 0.0}
+    model = EJOPClassifier(class_weight=weights, **QUICK).fit(X, y)
+    training = fitted(model).training()
+    assert len(training.rows) == len(training.targets) == len(training.numbers)
+    assert "barbera" not in y[training.numbers]
+    table, names = fitted(model).output_importances()
+    assert len(table) == len(names)
+
+
+def test_importing_needs_no_matplotlib_and_drawing_says_how_to_get_it():
+    code = (
+        "import sys\n"
+        "sys.modules['matplotlib'] = None\n"
+        "from ejop.plots import SpectrumDisplay\n"
+        "try:\n"
+        "    SpectrumDisplay([2.0, 1.0]).plot()\n"
+        "except ImportError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'ejop[plot]'" in done.stdout
