@@ -8,10 +8,13 @@ distances, which the reduction leaves to chance.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
+
+from ejop.backends.torch_neighbors import DeviceSearch
 
 #: neighbours fetched beyond k, to see whether a tie crosses the k-th place
 SPARE = 8
@@ -19,7 +22,7 @@ SPARE = 8
 EQUAL = 1e-9
 
 
-def nearest(Q: NDArray, X: NDArray, k: int) -> tuple[NDArray, NDArray]:
+def nearest(Q: NDArray, X: NDArray, k: int, *, device: Any = None) -> tuple[NDArray, NDArray]:
     """The k nearest rows of X for each row of Q, nearest first, equal distances by row number.
 
     Parameters
@@ -27,6 +30,8 @@ def nearest(Q: NDArray, X: NDArray, k: int) -> tuple[NDArray, NDArray]:
     Q : ndarray of shape (m, n_features)
     X : ndarray of shape (n_samples, n_features)
     k : int
+    device : str or torch.device, optional
+        Search there by torch; None is scikit-learn.
 
     Returns
     -------
@@ -40,12 +45,12 @@ def nearest(Q: NDArray, X: NDArray, k: int) -> tuple[NDArray, NDArray]:
     array([[0, 1]])
     """
     n = len(X)
-    search = NearestNeighbors(algorithm="brute").fit(X)
+    search = _Search(X) if device is None else DeviceSearch(X, device)
     distances, indices = np.empty((len(Q), k)), np.empty((len(Q), k), dtype=np.int64)
     open_rows, fetch = np.arange(len(Q)), min(n, k + SPARE)
     while len(open_rows):
-        found = search.kneighbors(Q[open_rows], fetch, return_distance=False)
-        D = _distances(Q[open_rows], X, found)
+        found = search.candidates(Q[open_rows], fetch)
+        D = search.distances(Q[open_rows], found)
         level = _level(D)
         order = np.lexsort((found, level), axis=1)
         D, level = (np.take_along_axis(a, order, axis=1) for a in (D, level))
@@ -64,6 +69,22 @@ def within(Q: NDArray, X: NDArray, radius: float) -> tuple[list[NDArray], list[N
     indices = [np.sort(rows) for rows in indices]
     distances = [np.linalg.norm(X[rows] - q, axis=1) for q, rows in zip(Q, indices, strict=True)]
     return distances, indices
+
+
+class _Search:
+    """scikit-learn's brute force on the CPU."""
+
+    def __init__(self, X: NDArray) -> None:
+        self.X = X
+        self._search = NearestNeighbors(algorithm="brute").fit(X)
+
+    def candidates(self, Q: NDArray, k: int) -> NDArray:
+        """Row numbers of the k nearest, in any order, (m, k)."""
+        return self._search.kneighbors(Q, k, return_distance=False)
+
+    def distances(self, Q: NDArray, indices: NDArray) -> NDArray:
+        """Distances of given pairs, (m, k)."""
+        return _distances(Q, self.X, indices)
 
 
 def _distances(Q: NDArray, X: NDArray, indices: NDArray) -> NDArray:

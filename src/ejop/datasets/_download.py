@@ -75,7 +75,7 @@ def _fetch_openml(source: Source, scratch: str) -> tuple[Any, Any]:
 
 def _fetch_matlab(source: Source, scratch: str) -> tuple[Any, Any]:
     try:
-        import pooch  # type: ignore[import-untyped]
+        import pooch
     except ImportError as error:
         raise ImportError(
             f"Downloading {source.name} needs pooch: pip install 'ejop[data]'. Or get "

@@ -18,6 +18,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ejop.backends.plan import Plan, make_plan
+from ejop.backends.torch import PRECISIONS, Engine, engines, is_tensor, to_host
 from ejop.differences import check_step, jacobian, mass_threshold
 from ejop.estimators._linear import LinearMetricEstimator
 from ejop.expectation import expected_outer_product
@@ -60,6 +61,8 @@ class OuterProductEstimator(LinearMetricEstimator):
         "diagonal": ["boolean"],
         "n_queries": [None, Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "tol": [_POSITIVE],
+        "device": [None, str, list, tuple, HasMethods(["__reduce__"])],
+        "precision": [None, StrOptions(set(PRECISIONS))],
         "memory_limit": [None, Interval(Integral, 1, None, closed="left")],
         "n_jobs": [None, Integral],
         "random_state": ["random_state"],
@@ -97,7 +100,10 @@ class OuterProductEstimator(LinearMetricEstimator):
         self._forget()
         rows, Y, weights = self._validate(X, y, sample_weight, first=True)
         _require_two(rows)
-        function = self._make_function().fit(rows, Y, weights)
+        function = self._make_function()
+        if self._devices and isinstance(function, RidgeFunction):
+            function._deferred = True  # the device solves
+        function.fit(rows, Y, weights)
         step = self._choose_step(function)
         total, plan = self._sum(function, step, self._query_rounds(len(rows)), weights)
         self._store(function, step, total, plan)
@@ -159,10 +165,11 @@ class OuterProductEstimator(LinearMetricEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
+        self._devices = self._engines(X)
         X, y = validate_data(
             self,
-            X,
-            y,
+            to_host(X),
+            to_host(y),
             reset=first,
             dtype=[np.float64, np.float32],
             multi_output=True,
@@ -177,6 +184,20 @@ class OuterProductEstimator(LinearMetricEstimator):
             kept = weights > 0  # a row of weight zero is no row
             X, Y, weights = X[kept], Y[kept], weights[kept]
         return X, Y, weights
+
+    def _engines(self, X: Any) -> list[Engine]:
+        """Devices that the sums run on; none for NumPy. A tensor brings its own."""
+        device = self.device
+        if device is None and is_tensor(X):
+            device = X.device
+        if device is None:
+            return []
+        for name, unset in (("diagonal", False), ("min_mass", None)):
+            if getattr(self, name) != unset:
+                raise ValueError(
+                    f"`{name}`={getattr(self, name)!r} is not there with a device; use device=None."
+                )
+        return engines(device, self.precision, np.float32 if _is_single(X) else np.float64)
 
     def _make_function(self) -> Function:
         common = {"bandwidth": self.bandwidth, "random_state": self.random_state}
@@ -221,6 +242,8 @@ class OuterProductEstimator(LinearMetricEstimator):
         rounds: list[NDArray],
         weights: NDArray | None,
     ) -> tuple[OuterProduct, Plan]:
+        if self._devices:
+            return self._sum_on_devices(function, step, rounds, weights)
         leave_out = self.leave_one_out and function.leaves_out
         n_queries = len(rounds[0])
         plan = make_plan(
@@ -257,6 +280,42 @@ class OuterProductEstimator(LinearMetricEstimator):
         assert total is not None
         plan.n_queries = total.count
         self._annotate(plan, function, total, min_mass, zeroed)
+        return total, plan
+
+    def _sum_on_devices(
+        self,
+        function: Function,
+        step: NDArray | None,
+        rounds: list[NDArray],
+        weights: NDArray | None,
+    ) -> tuple[OuterProduct, Plan]:
+        """The same sum by torch."""
+        from ejop.backends.torch_functions import twin
+        from ejop.backends.torch_sum import expected_outer_product as device_sum
+
+        twins = [twin(function, engine, step) for engine in self._devices]
+        total = plan = None
+        with fit_task(self, type(self).__name__, None):
+            for queries in rounds:
+                part, latest = device_sum(
+                    twins,
+                    queries,
+                    leave_one_out=self.leave_one_out,
+                    weights=weights,
+                    softmax=self._softmax(),
+                    memory_limit=self.memory_limit,
+                    progress=lambda parts, n: track(
+                        parts, n, self, type(self).__name__, self.verbose
+                    ),
+                )
+                plan = plan or latest
+                total = part if total is None else total.merge(part)
+                if total.relative_error() <= self.tol:
+                    break
+        assert total is not None
+        assert plan is not None
+        plan.n_queries = total.count
+        self._annotate(plan, function, total, None, 0)
         return total, plan
 
     def _annotate(
@@ -369,6 +428,11 @@ class OuterProductEstimator(LinearMetricEstimator):
                 for block in plan.blocks()
             ]
         return np.concatenate(blocks).transpose(0, 2, 1)
+
+
+def _is_single(X: Any) -> bool:
+    """Whether rows are float32."""
+    return str(getattr(X, "dtype", "")).rpartition(".")[2] == "float32"
 
 
 @contextmanager

@@ -54,6 +54,9 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         Learn the metric of all rows with the best setting; "train" learns it from the rows that
         the first split learned from, so that the held-out rows stay out for good. Without it only
         the results of the tuning are kept.
+    device : None, str or torch.device, default=None
+        Where metrics are summed and neighbours searched; see :class:`EJOP`.
+    precision : {"float32", "tf32", "bf16", "float64"} or None, default=None
     n_jobs : int or None, default=None
     random_state : int, RandomState instance or None, default=None
     verbose : int, default=0
@@ -110,6 +113,8 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         n_iter: int = 1,
         class_weight: Any = None,
         refit: bool | str = True,
+        device: Any = None,
+        precision: str | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -127,6 +132,8 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         self.n_iter = n_iter
         self.class_weight = class_weight
         self.refit = refit
+        self.device = device
+        self.precision = precision
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

@@ -70,8 +70,15 @@ class EJOP(OuterProductEstimator):
         until the standard error of the matrix is under ``tol``: the cost is then linear in rows.
     tol : float, default=0.05
         Standard error for ``n_queries="auto"``, relative in Frobenius norm.
+    device : None, str, torch.device or list of them, default=None
+        Where the sums run: None is NumPy and compiled loops, unless X is a torch tensor; "cpu",
+        "cuda", "cuda:1", "mps" and "auto" (every card, or the CPU) are torch. A list shares the
+        query rows among devices.
+    precision : {"float32", "tf32", "bf16", "float64"} or None, default=None
+        Of products on a device; None follows the data. Distances are never rounded.
     memory_limit : int or None, default=None
-        Bytes for temporaries; scikit-learn's ``working_memory`` by default.
+        Bytes for temporaries; scikit-learn's ``working_memory`` by default, and 60 % of a card's
+        free memory.
     n_jobs : int or None, default=None
         Threads; None takes as many as the BLAS is allowed.
     random_state : int, RandomState instance or None, default=None
@@ -160,6 +167,8 @@ class EJOP(OuterProductEstimator):
         diagonal: bool = False,
         n_queries: int | str | None = None,
         tol: float = 0.05,
+        device: Any = None,
+        precision: str | None = None,
         memory_limit: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -182,6 +191,8 @@ class EJOP(OuterProductEstimator):
         self.diagonal = diagonal
         self.n_queries = n_queries
         self.tol = tol
+        self.device = device
+        self.precision = precision
         self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -258,6 +269,8 @@ class EGOP(OuterProductEstimator):
     diagonal : bool, default=False
     n_queries : int, "auto" or None, default=None
     tol : float, default=0.05
+    device : None, str, torch.device or list of them, default=None
+    precision : {"float32", "tf32", "bf16", "float64"} or None, default=None
     memory_limit : int or None, default=None
     n_jobs : int or None, default=None
     random_state : int, RandomState instance or None, default=None
@@ -299,6 +312,8 @@ class EGOP(OuterProductEstimator):
         diagonal: bool = False,
         n_queries: int | str | None = None,
         tol: float = 0.05,
+        device: Any = None,
+        precision: str | None = None,
         memory_limit: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -320,6 +335,8 @@ class EGOP(OuterProductEstimator):
         self.diagonal = diagonal
         self.n_queries = n_queries
         self.tol = tol
+        self.device = device
+        self.precision = precision
         self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.random_state = random_state

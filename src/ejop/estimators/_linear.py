@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ejop.backends.torch import is_tensor, map_rows
 from ejop.metric import pair_distances
 from ejop.progress import CallbackSupportMixin
 
@@ -30,8 +31,11 @@ class LinearMetricEstimator(
         Returns
         -------
         X_new : ndarray of shape (n_samples, n_components)
+            A tensor on the same device where X is a torch tensor.
         """
         check_is_fitted(self)
+        if is_tensor(X):
+            return map_rows(X, self.components_, self.n_features_in_)
         rows: NDArray = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         return rows @ self.components_.T.astype(rows.dtype, copy=False)
 

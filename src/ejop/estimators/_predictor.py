@@ -19,6 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ejop.backends.torch import PRECISIONS
 from ejop.functions import RidgeFunction
 from ejop.neighbors import Votes, nearest, vote, within
 from ejop.progress import CallbackSupportMixin, fit_task, track, with_callbacks
@@ -67,6 +68,8 @@ class Predictor(
         ],
         "n_iter": [_COUNT],
         "refit": ["boolean", StrOptions({"train"})],
+        "device": [None, str, HasMethods(["__reduce__"])],
+        "precision": [None, StrOptions(set(PRECISIONS))],
         "n_jobs": [None, Integral],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -176,7 +179,12 @@ class Predictor(
         metric = self._metric(function, seed)
         if _is(function, "knn"):
             metric.set_params(n_neighbors=min(15, len(A) - 1))
-        metric.set_params(n_queries=min(len(A), MAX_QUERIES), n_jobs=self.n_jobs)
+        metric.set_params(
+            n_queries=min(len(A), MAX_QUERIES),
+            n_jobs=self.n_jobs,
+            device=self.device,
+            precision=self.precision,
+        )
         weights = None if self._w is None else self._w[rows]
         return metric.fit(A, self._labels(rows), sample_weight=weights)
 
@@ -196,7 +204,7 @@ class Predictor(
         elif self.rule == "knn":
             wanted = NEIGHBORS if self.n_neighbors == "auto" else (self.n_neighbors,)
             sizes = [k for k in wanted if k <= len(A)] or [len(A)]
-            D, near = nearest(B, A, max(sizes))
+            D, near = self._nearest(B, A, max(sizes))
             for k in sizes:
                 votes = vote(D[:, :k], near[:, :k], Y, weights=self.weights, row_weights=w)
                 yield k, *self._evaluate(votes, *truth)
@@ -209,19 +217,22 @@ class Predictor(
                 votes = _ball_votes(*found, r, Y, self.weights, w, fallback)
                 yield q, *self._evaluate(votes, *truth)
 
+    def _nearest(self, Q: NDArray, X: NDArray, k: int) -> tuple[NDArray, NDArray]:
+        return nearest(Q, X, k, device=self.device)
+
     def _radius(self, A: NDArray, quantile: float) -> float:
         """Quantile of the distances to the fifth neighbour, or the radius that was given."""
         if self.radius != "auto":
             return float(self.radius)
         k = min(RADIUS_NEIGHBOR + 1, len(A))  # a row's first neighbour is itself
-        return float(np.quantile(nearest(A, A, k)[0][:, -1], quantile))
+        return float(np.quantile(self._nearest(A, A, k)[0][:, -1], quantile))
 
     def _fallback(self, B: NDArray, A: NDArray, Y: NDArray, w: NDArray | None) -> Votes:
         """What an empty ball answers."""
         if self.empty == "prior":
             prior = np.average(Y, axis=0, weights=w)
             return _plain_votes(np.tile(prior, (len(B), 1)))
-        return vote(*nearest(B, A, 1), Y, weights="uniform", row_weights=None)
+        return vote(*self._nearest(B, A, 1), Y, weights="uniform", row_weights=None)
 
     def _refit(self, grid: Search, setting: Setting, rows: NDArray, kept: NDArray) -> None:
         """Learn the chosen setting from the rows that were kept."""
@@ -292,7 +303,7 @@ class Predictor(
                 f"`n_neighbors`={k} must lie between 1 and the number of training rows, "
                 f"{len(self._rows)}."
             )
-        distances, indices = nearest(Z, self._rows, k)
+        distances, indices = self._nearest(Z, self._rows, k)
         return distances, self._kept[indices]
 
     def explain(self, X: ArrayLike) -> NDArray:
@@ -328,7 +339,7 @@ class Predictor(
         if self.rule == "ridge":
             return _plain_votes(self.ridge_.predict(Z))
         if self.rule == "knn":
-            D, near = nearest(Z, self._rows, min(self.n_neighbors_, len(self._rows)))
+            D, near = self._nearest(Z, self._rows, min(self.n_neighbors_, len(self._rows)))
             return vote(D, near, self._Y, weights=self.weights, row_weights=self._w)
         fallback = self._fallback(Z, self._rows, self._Y, self._w)
         found = within(Z, self._rows, self.radius_)

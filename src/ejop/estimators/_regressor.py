@@ -34,6 +34,9 @@ class EGOPRegressor(RegressorMixin, Predictor):
     validation : float, int or splitter, default=0.2
     n_iter : int, default=1
     refit : bool or "train", default=True
+    device : None, str or torch.device, default=None
+        Where metrics are summed and neighbours searched; see :class:`EJOP`.
+    precision : {"float32", "tf32", "bf16", "float64"} or None, default=None
     n_jobs : int or None, default=None
     random_state : int, RandomState instance or None, default=None
     verbose : int, default=0
@@ -63,6 +66,8 @@ class EGOPRegressor(RegressorMixin, Predictor):
         validation: Any = 0.2,
         n_iter: int = 1,
         refit: bool | str = True,
+        device: Any = None,
+        precision: str | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -79,6 +84,8 @@ class EGOPRegressor(RegressorMixin, Predictor):
         self.validation = validation
         self.n_iter = n_iter
         self.refit = refit
+        self.device = device
+        self.precision = precision
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

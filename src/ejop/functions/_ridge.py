@@ -96,11 +96,25 @@ class RidgeFunction(Function):
         self.centers_, self._Z = self.X_[self._rows], X[self._rows]
         self._features: NDArray | None = None
         self._influence: NDArray | None = None
-        if n > self.max_rows:
-            self._fit_nystrom(X)
-        else:
-            self._fit_all(X)
         self._exponentials: tuple[NDArray, NDArray] | None = None
+        self._factor: Any = None
+        if not self.all_rows:
+            self._fit_nystrom(X)
+        elif not self._deferred:
+            self._fit_all(X)
+
+    #: set before ``fit`` by whoever solves for the coefficients on a device
+    _deferred = False
+
+    @property
+    def all_rows(self) -> bool:
+        """Whether every row is a centre."""
+        return len(self._rows) == len(self.X_)
+
+    def _require_solution(self) -> None:
+        """Solve now what was left to a device."""
+        if self._factor is None and self.all_rows:
+            self._fit_all(self._queries(self.X_))
 
     def _choose(self, sample_weight: NDArray | None) -> None:
         from ejop.selection import choose_ridge
@@ -175,6 +189,7 @@ class RidgeFunction(Function):
         b : ndarray of shape (n_rows, n_centers)
         s : ndarray of shape (n_rows, n_outputs)
         """
+        self._require_solution()
         if self._features is None:
             prepared = self._influence
             b = self._influences(rows) if prepared is None else prepared[rows]
@@ -203,6 +218,7 @@ class RidgeFunction(Function):
     def predict(self, X: NDArray, exclude: NDArray | None = None) -> NDArray:
         """Values of f, shape (n_queries, n_outputs); ``exclude`` leaves a training row out of
         each."""
+        self._require_solution()
         Q = self._queries(X)
         K = self._kernel(Q, self._Z)
         values = self.prior_ + K @ self.coefficients_.astype(K.dtype)
@@ -216,6 +232,7 @@ class RidgeFunction(Function):
         self, Q: NDArray, step: NDArray, exclude: NDArray | None = None
     ) -> tuple[NDArray, NDArray]:
         """Values of f at x + t_j e_j and x - t_j e_j."""
+        self._require_solution()
         Q = self._queries(Q)
         step = np.asarray(step, dtype=np.float64)
         if self._exponent(step, Q) <= EXPONENT_LIMIT[self._Z.dtype]:
@@ -227,6 +244,7 @@ class RidgeFunction(Function):
 
     def gradient(self, Q: NDArray, exclude: NDArray | None = None) -> tuple[NDArray, NDArray]:
         """Values and analytic Jacobian: d f_c / d x_j = sum_i a_ic K(x, x_i) (x_ij - x_j) / h^2."""
+        self._require_solution()
         Q = self._queries(Q)
         ones = np.ones((len(self._Z), 1), dtype=Q.dtype)
         sums = self._output_sums(self._kernel(Q, self._Z), np.hstack([self._Z, ones]), exclude)
@@ -303,6 +321,7 @@ class RidgeFunction(Function):
         n_excluded: int = 0,
     ) -> Cost:
         """Exponentials of the centres and, where most rows are left out, all their influences."""
+        self._require_solution()
         p, d = self._Z.shape
         size, c = self._Z.itemsize, self.n_outputs_
         all_rows = self._features is None

@@ -1,0 +1,216 @@
+"""The one door to torch: devices, precisions and products.
+
+Everything that runs on a card goes through an :class:`Engine`. It knows where tensors live, in
+which type sums are taken, and how a product is made: "float32" splits each factor in two parts
+that tensor cores hold exactly (three TF32 products, about the accuracy of plain float32 and twice
+as quick), "tf32" and "bf16" take one product of rounded factors, "float64" one in double.
+Distances are never rounded: an exponent magnifies their error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+
+PRECISIONS = ("float32", "tf32", "bf16", "float64")
+#: bits of a float32 that TF32 drops
+_LOW_BITS = 0x1FFF
+#: share of a card's free memory that temporaries may take
+MEMORY_SHARE = 0.6
+INSTALL = "pip install 'ejop[gpu]'"
+
+
+def load() -> Any:
+    """The torch module, or an error that names the install line."""
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"`device` needs torch; install it with: {INSTALL}") from error
+    return torch
+
+
+def is_tensor(X: Any) -> bool:
+    """Whether X is a torch tensor; does not import torch."""
+    return type(X).__module__.partition(".")[0] == "torch" and hasattr(X, "device")
+
+
+def to_host(X: Any) -> Any:
+    """A tensor as a NumPy array; anything else as it is."""
+    return X.detach().cpu().numpy() if is_tensor(X) else X
+
+
+def map_rows(X: Any, components: NDArray, n_features: int) -> Any:
+    """Rows of a tensor times the transposed components, on its device and in its type."""
+    torch = load()
+    if X.ndim != 2 or X.shape[1] != n_features:
+        raise ValueError(f"`X` has shape {tuple(X.shape)}; (n_samples, {n_features}) was expected.")
+    kind = X.dtype if X.dtype in (torch.float32, torch.float64) else torch.float64
+    L = torch.as_tensor(components, dtype=kind, device=X.device)
+    Z = X.to(kind) @ L.T
+    if not bool(torch.isfinite(Z).all()):
+        raise ValueError("Input X contains NaN or infinity.")
+    return Z
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A device, and how products are made there.
+
+    Attributes
+    ----------
+    device : torch.device
+    precision : {"float32", "tf32", "bf16", "float64"}
+    """
+
+    device: Any
+    precision: str
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of tensors and sums."""
+        torch = load()
+        return torch.float64 if self.precision == "float64" else torch.float32
+
+    @property
+    def has_tensor_cores(self) -> bool:
+        """Whether TF32 products exist here."""
+        torch = load()
+        return self.device.type == "cuda" and torch.cuda.get_device_capability(self.device)[0] >= 8
+
+    def tensor(self, values: NDArray) -> torch.Tensor:
+        """An array on the device in the type of the sums."""
+        return load().as_tensor(np.ascontiguousarray(values), device=self.device).to(self.dtype)
+
+    def index(self, values: NDArray) -> torch.Tensor:
+        """Row numbers on the device."""
+        return load().as_tensor(np.asarray(values, dtype=np.int64), device=self.device)
+
+    def factor(self, B: torch.Tensor, *, exact: bool = False) -> Factor:
+        """The right side of products, prepared once."""
+        if self._splits(exact):
+            return Factor(*_split(B))
+        return Factor(B if exact or self.precision != "bf16" else B.bfloat16(), None)
+
+    def matmul(self, A: torch.Tensor, B: Factor, *, exact: bool = False) -> torch.Tensor:
+        """A @ B in this precision; ``exact`` keeps float32 accuracy whatever it is."""
+        if B.low is not None:
+            high, low = _split(A)
+            with _tf32(True):
+                out = high @ B.high
+                _add_product(out, high, B.low)
+                _add_product(out, low, B.high)
+            return out
+        if exact or self.precision != "bf16":
+            with _tf32(not exact and self.precision == "tf32"):
+                return A @ B.high
+        return _bf16_product(A.bfloat16(), B.high)
+
+    def _splits(self, exact: bool) -> bool:
+        if not self.has_tensor_cores or self.precision == "float64":
+            return False
+        return exact or self.precision == "float32"
+
+    def free_memory(self) -> int:
+        """Bytes that temporaries may take."""
+        torch = load()
+        if self.device.type == "cuda":
+            return int(MEMORY_SHARE * torch.cuda.mem_get_info(self.device)[0])
+        from sklearn import get_config
+
+        return int(get_config()["working_memory"] * 2**20)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Right side of a product; in two parts where products are split."""
+
+    high: Any
+    low: Any
+
+    def __getitem__(self, rows: slice) -> Factor:
+        return Factor(self.high[rows], None if self.low is None else self.low[rows])
+
+
+def _split(A: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """A = high + low with high exact in TF32."""
+    torch = load()
+    high = (A.contiguous().view(torch.int32) & ~_LOW_BITS).view(torch.float32)
+    return high, A - high
+
+
+def _bf16_product(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
+    """Product of bfloat16 factors, summed and returned in float32 where the library can."""
+    torch = load()
+    if A.is_cuda and A.ndim == 2:
+        return torch.mm(A, B, out_dtype=torch.float32)
+    return A.float() @ B.float()
+
+
+def _add_product(out: torch.Tensor, A: torch.Tensor, B: torch.Tensor) -> None:
+    """out += A @ B without a temporary."""
+    if out.ndim == 2:
+        out.addmm_(A, B)
+    else:
+        out.baddbmm_(A, B)
+
+
+@contextmanager
+def _tf32(allowed: bool) -> Iterator[None]:
+    """The library's switch for TF32, put back afterwards."""
+    switch = load().backends.cuda.matmul
+    before = switch.allow_tf32
+    switch.allow_tf32 = allowed
+    try:
+        yield
+    finally:
+        switch.allow_tf32 = before
+
+
+def engines(device: Any, precision: str | None, dtype: Any) -> list[Engine]:
+    """One engine a device.
+
+    Parameters
+    ----------
+    device : str, torch.device or sequence of them
+        "auto" takes every card there is, or the CPU; "cuda" the current card.
+    precision : str or None
+        None follows the type of the data.
+    dtype : dtype
+        Of the data.
+    """
+    torch = load()
+    names: Sequence[Any] = device if isinstance(device, list | tuple) else [device]
+    if names == ["auto"]:
+        n_cards = torch.cuda.device_count()
+        names = [f"cuda:{i}" for i in range(n_cards)] or ["cpu"]
+    precision = precision or ("float64" if np.dtype(dtype) == np.float64 else "float32")
+    if precision not in PRECISIONS:
+        raise ValueError(f"`precision`={precision!r} is not one of {', '.join(PRECISIONS)}.")
+    return [Engine(_device(torch, name, precision), precision) for name in names]
+
+
+def _device(torch: Any, name: Any, precision: str) -> Any:
+    try:
+        found = torch.device(name)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(
+            f"`device`={name!r} is not a device; use 'cpu', 'cuda', 'cuda:1', 'mps' or 'auto'."
+        ) from error
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"`device`={name!r}, but torch sees no CUDA card here; use device=None.")
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"`device`={name!r}, but there are {torch.cuda.device_count()} cards.")
+    if found.type == "mps":
+        if not torch.backends.mps.is_available():
+            raise ValueError(f"`device`={name!r}, but torch sees no Metal card here.")
+        if precision == "float64":
+            raise ValueError("`device`='mps' has no float64; pass float32 data or precision.")
+    return found

@@ -1,0 +1,228 @@
+"""The torch backend agrees with NumPy, function by function and kernel by kernel."""
+
+import os
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from ejop import EGOP, EJOP, EJOPClassifier
+
+torch = pytest.importorskip("torch")
+
+from ejop.backends import torch_sum  # noqa: E402
+from ejop.backends.torch import Engine, engines  # noqa: E402
+
+DEVICE = os.environ.get("EJOP_TEST_DEVICE", "cpu")
+#: agreement of M with NumPy in float64, relative to its largest entry
+AGREEMENT = {"float64": 1e-10, "float32": 1e-5, "tf32": 1e-3, "bf16": 1e-2}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:400] / 16, y[:400]
+
+
+def apart(a, b):
+    return np.abs(a - b).max() / np.abs(b).max()
+
+
+FUNCTIONS = {
+    "gaussian": {"function": "kernel"},
+    "given": {"function": "kernel", "bandwidth": 0.7, "step": 0.2},
+    "ball": {"function": "ball", "bandwidth": 1.7},
+    "epanechnikov": {"kernel": "epanechnikov", "bandwidth": 2.0},
+    "tricube": {"kernel": "tricube", "bandwidth": 2.0},
+    "triangular": {"kernel": "triangular", "bandwidth": 2.0},
+    "knn": {"function": "knn", "n_neighbors": 7},
+    "ridge": {"function": "ridge", "bandwidth": 2.0, "penalty": 1e-2},
+}
+
+
+@pytest.mark.parametrize("softmax", [True, False])
+@pytest.mark.parametrize("leave_one_out", [True, False])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_same_matrix_as_numpy(digits, name, leave_one_out, softmax):
+    options = {**FUNCTIONS[name], "leave_one_out": leave_one_out, "softmax": softmax}
+    ours = EJOP(**options, random_state=0, device=DEVICE).fit(*digits)
+    numpy = EJOP(**options, random_state=0).fit(*digits)
+    assert apart(ours.metric_, numpy.metric_) < AGREEMENT["float64"]
+    assert ours.plan_.method.startswith("torch-")
+    assert DEVICE in str(ours.plan_)
+    np.testing.assert_allclose(
+        ours.output_importances_, numpy.output_importances_, rtol=1e-8, atol=1e-18
+    )
+
+
+@pytest.mark.parametrize("name", ["gaussian", "ridge"])
+def test_analytic_derivatives(digits, name):
+    options = {**FUNCTIONS[name], "differences": "analytic", "random_state": 0}
+    ours, numpy = EJOP(**options, device=DEVICE).fit(*digits), EJOP(**options).fit(*digits)
+    assert apart(ours.metric_, numpy.metric_) < AGREEMENT["float64"]
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bf16"])
+def test_precisions(digits, precision):
+    X, y = digits
+    exact = EJOP(bandwidth=0.7).fit(X, y)
+    ours = EJOP(bandwidth=0.7, device=DEVICE, precision=precision).fit(X, y)
+    assert apart(ours.metric_, exact.metric_) < AGREEMENT[precision]
+
+
+@pytest.mark.parametrize("name", ["gaussian", "ball", "knn", "ridge"])
+def test_weights(digits, name, rng):
+    X, y = digits
+    w = rng.uniform(0.1, 3, size=len(X))
+    w[:20] = 0
+    options = {**FUNCTIONS[name], "random_state": 0}
+    ours = EJOP(**options, device=DEVICE).fit(X, y, sample_weight=w)
+    numpy = EJOP(**options).fit(X, y, sample_weight=w)
+    assert apart(ours.metric_, numpy.metric_) < AGREEMENT["float64"]
+
+
+def test_real_targets(rng):
+    X = rng.normal(size=(300, 6))
+    Y = np.c_[np.sin(X[:, 0]), X[:, 1] * X[:, 2]]
+    for function in ("kernel", "ridge", "knn", "ball"):
+        options = {"function": function, "random_state": 0}
+        if function == "ball":
+            options["bandwidth"] = 2.0
+        ours, numpy = EGOP(**options, device=DEVICE).fit(X, Y), EGOP(**options).fit(X, Y)
+        assert apart(ours.metric_, numpy.metric_) < AGREEMENT["float64"]
+
+
+def test_standard_errors_are_of_the_same_size(digits):
+    ours, numpy = EJOP(device=DEVICE).fit(*digits), EJOP().fit(*digits)
+    ratio = np.linalg.norm(ours.metric_stderr_) / np.linalg.norm(numpy.metric_stderr_)
+    assert 0.8 < ratio < 1.25
+
+
+def test_several_devices_share_the_queries(digits):
+    one, two = EJOP(device=DEVICE).fit(*digits), EJOP(device=[DEVICE, DEVICE]).fit(*digits)
+    assert apart(two.metric_, one.metric_) < 1e-12
+    assert two.n_queries_ == one.n_queries_ == 400
+
+
+def test_small_blocks_and_sampled_queries(digits):
+    whole = EJOP(device=DEVICE, n_queries=100, random_state=0).fit(*digits)
+    small = EJOP(device=DEVICE, n_queries=100, random_state=0, memory_limit=300_000).fit(*digits)
+    assert small.plan_.block < whole.plan_.block
+    assert apart(small.metric_, whole.metric_) < 1e-12
+    automatic = EJOP(device=DEVICE, n_queries="auto", tol=0.1, random_state=0).fit(*digits)
+    assert automatic.n_queries_ <= 400
+
+
+def test_out_of_memory_halves_the_block_and_says_so(digits, monkeypatch):
+    kind, tried = torch_sum.TorchFunction, []
+    from ejop.backends.torch_functions import TorchGaussian
+
+    whole = EJOP(device=DEVICE).fit(*digits)
+    plain = TorchGaussian.jacobian
+
+    def tight(self, rows, **options):
+        tried.append(len(rows))
+        if len(rows) > 100:
+            raise torch.OutOfMemoryError("no room")
+        return plain(self, rows, **options)
+
+    monkeypatch.setattr(TorchGaussian, "jacobian", tight)
+    fitted = EJOP(device=DEVICE).fit(*digits)
+    assert apart(fitted.metric_, whole.metric_) < 1e-12
+    assert "out of memory" in str(fitted.plan_)
+    assert max(tried) > 100
+    assert issubclass(TorchGaussian, kind)
+
+
+def test_tensors_in_tensors_out(digits):
+    X, y = digits
+    tensors = torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(y)
+    fitted = EJOP(bandwidth=0.7).fit(*tensors)
+    assert fitted.plan_.method.startswith("torch-")
+    out = fitted.transform(tensors[0])
+    assert isinstance(out, torch.Tensor)
+    assert out.dtype == torch.float32
+    assert out.device == tensors[0].device
+    numpy = EJOP(bandwidth=0.7).fit(X.astype(np.float32), y)
+    assert apart(fitted.metric_, numpy.metric_) < 1e-5
+    assert isinstance(fitted.transform(X), np.ndarray)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "nowhere"}, "`device`='nowhere' is not a device"),
+        ({"device": "cpu", "precision": "float8"}, "precision"),
+        ({"device": "cuda:99"}, "`device`='cuda:99'"),
+        ({"device": "cpu", "diagonal": True}, "diagonal"),
+        ({"device": "cpu", "min_mass": 3}, "min_mass"),
+    ],
+)
+def test_bad_options(digits, options, message):
+    with pytest.raises(ValueError, match=message):
+        EJOP(**options).fit(*digits)
+
+
+def test_split_products_keep_the_digits(rng):
+    """Two parts of a float32 add up to it, and the high one survives TF32."""
+    from ejop.backends.torch import _split
+
+    A = torch.as_tensor(rng.normal(size=(50, 30)).astype(np.float32))
+    high, low = _split(A)
+    assert torch.equal(high + low, A)
+    assert not (high.view(torch.int32) & 0x1FFF).any()
+    assert engines("cpu", None, np.float64) == [Engine(torch.device("cpu"), "float64")]
+
+
+def test_neighbours_and_their_ties_are_those_of_the_cpu(rng):
+    from ejop.neighbors import nearest
+
+    X = rng.integers(0, 4, size=(500, 5)).astype(float)  # ties everywhere
+    Q = rng.integers(0, 4, size=(60, 5)).astype(float)
+    for a, b in zip(nearest(Q, X, 7, device=DEVICE), nearest(Q, X, 7), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    single = nearest(Q.astype(np.float32), X.astype(np.float32), 7, device=DEVICE)
+    np.testing.assert_array_equal(single[1], nearest(Q, X, 7)[1])
+
+
+def test_rows_far_from_all_others(rng):
+    """Weights that underflow are rescaled, and rows that only fill up a class never count."""
+    X = np.vstack(
+        [np.zeros((1, 3)), rng.normal(size=(20, 3)) + 900, rng.normal(size=(21, 3)) - 900]
+    )
+    y = np.r_[0, np.ones(20), np.zeros(21)].astype(int)
+    y[:10] = 1 - y[:10]  # so that something changes within a cluster
+    options = {"bandwidth": 1.0, "step": 1e-3}
+    ours, numpy = EJOP(**options, device=DEVICE).fit(X, y), EJOP(**options).fit(X, y)
+    assert apart(ours.metric_, numpy.metric_) < 1e-9
+
+
+def test_ridge_beyond_max_rows_uses_centres(digits):
+    from ejop.functions import RidgeFunction
+
+    function = RidgeFunction(
+        bandwidth=2.0, penalty=1e-2, max_rows=200, n_centers=80, random_state=0
+    )
+    ours, numpy = EJOP(function, device=DEVICE).fit(*digits), EJOP(function).fit(*digits)
+    assert apart(ours.metric_, numpy.metric_) < AGREEMENT["float64"]
+
+
+def test_what_a_device_solved_is_there_for_numpy(digits):
+    """A ridge function whose coefficients came from a device still predicts and explains."""
+    X, y = digits
+    options = {"function": "ridge", "bandwidth": 2.0, "penalty": 1e-2}
+    ours, numpy = EJOP(**options, device=DEVICE).fit(X, y), EJOP(**options).fit(X, y)
+    np.testing.assert_allclose(
+        ours.function_.coefficients_, numpy.function_.coefficients_, atol=1e-8
+    )
+    np.testing.assert_allclose(ours.jacobian(X[:5]), numpy.jacobian(X[:5]), atol=1e-8)
+
+
+@pytest.mark.parametrize("rule", ["knn", "hnn"])
+def test_the_classifier_on_a_device(digits, rule):
+    X, y = digits
+    options = {"rule": rule, "function": "kernel", "scale": "none", "random_state": 0}
+    ours = EJOPClassifier(**options, device=DEVICE).fit(X[:300], y[:300])
+    numpy = EJOPClassifier(**options).fit(X[:300], y[:300])
+    assert ours.best_params_ == numpy.best_params_
+    np.testing.assert_array_equal(ours.predict(X[300:]), numpy.predict(X[300:]))
