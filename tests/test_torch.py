@@ -226,3 +226,17 @@ def test_the_classifier_on_a_device(digits, rule):
     numpy = EJOPClassifier(**options).fit(X[:300], y[:300])
     assert ours.best_params_ == numpy.best_params_
     np.testing.assert_array_equal(ours.predict(X[300:]), numpy.predict(X[300:]))
+
+
+@pytest.mark.parametrize("stretch", [3072, 40])
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bf16"])
+def test_split_products_give_the_same_matrix(digits, monkeypatch, precision, stretch):
+    """The forms that tensor cores take, on any device."""
+    from ejop.backends import torch as door
+
+    monkeypatch.setattr(Engine, "has_tensor_cores", property(lambda self: True))
+    monkeypatch.setattr(door, "STRETCH", stretch)
+    X, y = digits
+    exact = EJOP(bandwidth=0.7).fit(X, y)
+    ours = EJOP(bandwidth=0.7, device=DEVICE, precision=precision).fit(X, y)
+    assert apart(ours.metric_, exact.metric_) < AGREEMENT[precision]

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 PRECISIONS = ("float32", "tf32", "bf16", "float64")
 #: bits of a float32 that TF32 drops
 _LOW_BITS = 0x1FFF
+#: terms that a split product sums at once: tensor cores drop a digit now and then
+STRETCH = 3072
+#: terms of a product up to which its three parts are taken at once
+FEW_TERMS = 1024
 #: share of a card's free memory that temporaries may take
 MEMORY_SHARE = 0.6
 INSTALL = "pip install 'ejop[gpu]'"
@@ -96,22 +100,41 @@ class Engine:
     def factor(self, B: torch.Tensor, *, exact: bool = False) -> Factor:
         """The right side of products, prepared once."""
         if self._splits(exact):
-            return Factor(*_split(B))
+            high, low = _split(B)
+            if exact and len(B) <= FEW_TERMS:
+                return Factor(high, low, load().cat([high, low, high]))
+            return Factor(high, low)
         return Factor(B if exact or self.precision != "bf16" else B.bfloat16(), None)
 
     def matmul(self, A: torch.Tensor, B: Factor, *, exact: bool = False) -> torch.Tensor:
         """A @ B in this precision; ``exact`` keeps float32 accuracy whatever it is."""
-        if B.low is not None:
+        if B.stacked is not None:
             high, low = _split(A)
             with _tf32(True):
-                out = high @ B.high
-                _add_product(out, high, B.low)
-                _add_product(out, low, B.high)
-            return out
+                return load().cat([high, high, low], dim=-1) @ B.stacked
+        if B.low is not None:
+            return self._split_product(A, B)
         if exact or self.precision != "bf16":
             with _tf32(not exact and self.precision == "tf32"):
                 return A @ B.high
         return _bf16_product(A.bfloat16(), B.high)
+
+    def _split_product(self, A: torch.Tensor, B: Factor) -> torch.Tensor:
+        """Three TF32 products, over stretches that tensor cores sum without losing digits."""
+        high, low = _split(A)
+        out = None
+        with _tf32(True):
+            for s in range(0, A.shape[-1], STRETCH):
+                part = slice(s, s + STRETCH)
+                B_high, B_low = B.high[..., part, :], B.low[..., part, :]
+                if out is None:
+                    out = high[..., part] @ B_high
+                else:
+                    _add_product(out, high[..., part], B_high)
+                _add_product(out, high[..., part], B_low)
+                _add_product(out, low[..., part], B_high)
+        assert out is not None
+        return out
 
     def _splits(self, exact: bool) -> bool:
         if not self.has_tensor_cores or self.precision == "float64":
@@ -130,10 +153,20 @@ class Engine:
 
 @dataclass(frozen=True)
 class Factor:
-    """Right side of a product; in two parts where products are split."""
+    """Right side of a product; in two parts where products are split.
+
+    Attributes
+    ----------
+    high, low : torch.Tensor
+        B = high + low; low is None where products are not split.
+    stacked : torch.Tensor or None
+        [high; low; high], so that [A_high | A_high | A_low] times it is all three products at once:
+        for few terms, where passes over the result would cost more than copies of A.
+    """
 
     high: Any
     low: Any
+    stacked: Any = None
 
     def __getitem__(self, rows: slice) -> Factor:
         return Factor(self.high[rows], None if self.low is None else self.low[rows])

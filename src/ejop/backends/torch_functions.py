@@ -111,7 +111,7 @@ class TorchGaussian(TorchFunction):
         torch, f = load(), self.function
         h2 = f.bandwidth_**2
         kind = np.dtype(str(self.engine.dtype).rpartition(".")[2])
-        self.safe = SAFE[kind]
+        self.safe, self.rescale = SAFE[kind], False
         order, self.slices = _aligned(f._labels, self.n, self.c)
         real = order >= 0
         position = np.empty(self.n, dtype=np.int64)
@@ -147,26 +147,42 @@ class TorchGaussian(TorchFunction):
         self.table = self.engine.factor(_padded(table))
 
     def jacobian(self, rows: torch.Tensor, *, leave_out: bool, softmax: bool) -> torch.Tensor:
-        """Jacobians at training rows, (c, m, d)."""
+        """Jacobians at training rows, (c, m, d).
+
+        Weights are taken as they are at first. Only when all is queued on the device is it asked
+        whether one that counts could have underflown, so that it does not wait for the answer;
+        then, and for all blocks after that, each query's largest weight is scaled to one.
+        """
+        J, lowest = self._attempt(rows, leave_out=leave_out, softmax=softmax)
+        if not self.rescale and float(lowest) < self.safe:
+            self.rescale = True
+            J, _ = self._attempt(rows, leave_out=leave_out, softmax=softmax)
+        return J
+
+    def _attempt(
+        self, rows: torch.Tensor, *, leave_out: bool, softmax: bool
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Jacobians, and the smallest logarithm of a query's largest weight."""
         sums, total, lowest = self.sums(self.X[rows], rows if leave_out else None)
         if self.step is None:
-            return self.derivative(sums, total, softmax=softmax)
-        if lowest > NO_WEIGHT / 2:
-            sums /= total
-        else:  # a query with no other row: the prior
+            return self.derivative(sums, total, softmax=softmax), lowest
+        if self.rescale:  # some query may have no other row: the prior
             empty = total[:, 0] <= 0
-            sums /= total.masked_fill_(empty[:, None], 1)
+            total.masked_fill_(empty[:, None], 1)
+        sums /= total
+        if self.rescale:
             prior = self.prior_without(rows if leave_out else None, len(rows))
             sums[:, empty] = prior[empty].T[:, :, None]
         if softmax and self.slices is not None:  # shares lie in [0, 1]: nothing can overflow
             sums.exp_()
             sums /= sums.sum(0)
             softmax = False
-        return self.central(sums[:, :, : self.d], sums[:, :, self.d :], softmax=softmax)
+        J = self.central(sums[:, :, : self.d], sums[:, :, self.d :], softmax=softmax)
+        return J, lowest
 
     def sums(
         self, Q: torch.Tensor, exclude: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor, float]:
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """sum_i K_qi Y_ic table_ij (c, m, columns) and sum_i K_qi table_ij, up to a factor of each
         query, and the smallest logarithm of a query's largest weight."""
         torch = load()
@@ -176,8 +192,7 @@ class TorchGaussian(TorchFunction):
         if exclude is not None:
             L[torch.arange(len(Q), device=L.device), self.position[exclude]] = -torch.inf
         top = L.amax(1, keepdim=True)
-        lowest = float(top.min())  # the only wait for the device
-        if lowest < self.safe:  # a weight that counts could underflow
+        if self.rescale:
             L -= top.masked_fill(top <= NO_WEIGHT / 2, 0)
         K = L.exp_()
         sums = K.new_empty((self.c, len(Q), self.table.high.shape[1]))
@@ -188,7 +203,7 @@ class TorchGaussian(TorchFunction):
             else:
                 sums[k] = self.engine.matmul(K * self.Ys[:, k], self.table)
         total = sums.sum(0) if self.slices is not None else self.engine.matmul(K, self.table)
-        return sums[:, :, : self.width], total[:, : self.width], lowest
+        return sums[:, :, : self.width], total[:, : self.width], top.min()
 
     def derivative(self, sums: torch.Tensor, total: torch.Tensor, *, softmax: bool) -> torch.Tensor:
         """Analytic Jacobian: (sum w Y x - f sum w x) / h^2."""
