@@ -156,7 +156,8 @@ def to_html(parts: list[tuple[Table, list[Line]]], runs: list[Run], title: str, 
         compared = [line for line in lines if line.paper is not None]
         if compared:
             body.append(_figure(_against_paper(compared)))
-    body += [_figure(figure) for figure in _convergence(runs)]
+    for heading, figure in _convergence(runs):
+        body += [f"<h2>{html.escape(heading)}</h2>", _figure(figure)]
     return _PAGE.format(title=html.escape(title), script=get_plotlyjs(), body="\n".join(body))
 
 
@@ -168,11 +169,24 @@ def _html_table(lines: list[Line]) -> str:
         + "</tr>"
         for line in lines
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return f"<div class='scroll'>{table}</div>"
 
 
 def _figure(figure: Any) -> str:
-    return figure.to_html(full_html=False, include_plotlyjs=False)
+    """A figure that fits a narrow page; its colours are set by the page."""
+    figure.update_layout(
+        template="plotly_white",
+        font={"family": "system-ui, sans-serif", "size": 13},
+        margin={"l": 10, "r": 10, "t": 10, "b": 10},
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+    )
+    figure.update_xaxes(automargin=True, zeroline=False)
+    figure.update_yaxes(automargin=True, zeroline=False)
+    config = {"responsive": True, "displayModeBar": False, "showTips": False}
+    return figure.to_html(full_html=False, include_plotlyjs=False, config=config)
 
 
 def _against_paper(lines: list[Line]) -> Any:
@@ -205,20 +219,18 @@ def _against_paper(lines: list[Line]) -> Any:
         xaxis_title="error, %",
         yaxis={"autorange": "reversed"},
         height=140 + 22 * len(lines),
-        margin={"l": 220, "t": 20},
-        template="plotly_white",
     )
     return figure
 
 
-def _convergence(runs: list[Run]) -> list[Any]:
-    """Objective against iterations, from the identity and from EJOP, first seed of each set."""
+def _convergence(runs: list[Run]) -> list[tuple[str, Any]]:
+    """Heading and figure: objective by iteration, from the identity and from EJOP, first seeds."""
     import plotly.graph_objects as go
 
     figures = []
     for name in ("lmnn", "mlr"):
         figure = go.Figure()
-        palette = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]
+        palette = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a8a8a"]
         for color, dataset in zip(
             palette * 3, dict.fromkeys(r.dataset for r in runs), strict=False
         ):
@@ -234,27 +246,65 @@ def _convergence(runs: list[Run]) -> list[Any]:
                     )
         if figure.data:
             figure.update_layout(
-                title=f"{name.upper()}: objective by iteration (solid: from EJOP)",
                 xaxis_title="iteration",
-                yaxis_title="objective",
-                yaxis_type="log",
+                yaxis={"title": "objective", "type": "log"},
                 height=500,
-                template="plotly_white",
             )
-            figures.append(figure)
+            heading = f"{name.upper()}: objective by iteration (solid: from EJOP)"
+            figures.append((heading, figure))
     return figures
 
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <script>{script}</script>
 <style>
-body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 1rem; }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
-th, td {{ padding: 0.2rem 0.8rem; text-align: right; border-bottom: 1px solid #ddd; }}
+:root {{
+  color-scheme: light dark; --page: #ffffff; --card: #f6f7f9; --ink: #1c1e21; --line: #d9dce1;
+  --good: #00664b; --bad: #a33c00;
+}}
+@media screen and (prefers-color-scheme: dark) {{
+  :root {{
+    --page: #16181b; --card: #1f2226; --ink: #e8eaed; --line: #3a3f46;
+    --good: #4fd1a5; --bad: #ff9d5c;
+  }}
+}}
+body {{
+  font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 72rem; padding: 1.5rem 1rem;
+  background: var(--page); color: var(--ink); overflow-wrap: break-word;
+}}
+h1 {{ font-size: 1.7rem; line-height: 1.2; }} h2 {{ font-size: 1.2rem; margin-top: 2.5rem; }}
+.scroll {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; white-space: nowrap; }}
+th, td {{ padding: 0.2rem 0.8rem; text-align: right; border-bottom: 1px solid var(--line); }}
 th:nth-child(-n+2), td:nth-child(-n+2) {{ text-align: left; }}
-tr.lower td:nth-child(7) {{ color: #00664b; }} tr.higher td:nth-child(7) {{ color: #a33c00; }}
+@media (max-width: 760px) {{ th, td {{ padding: 0.2rem 0.4rem; }} }}
+tr.lower td:nth-child(7) {{ color: var(--good); }}
+tr.higher td:nth-child(7) {{ color: var(--bad); }}
 </style></head><body>
 {body}
+<script>
+(function () {{
+  // one place knows the colours: the style sheet; figures take theirs from it
+  const dark = window.matchMedia("screen and (prefers-color-scheme: dark)");
+  function themed() {{
+    const style = getComputedStyle(document.documentElement);
+    const color = (name) => style.getPropertyValue(name).trim();
+    for (const plot of document.querySelectorAll(".js-plotly-plot")) {{
+      Plotly.relayout(plot, {{
+        "font.color": color("--ink"),
+        "xaxis.gridcolor": color("--line"), "yaxis.gridcolor": color("--line"),
+        "hoverlabel.bgcolor": color("--card"), "hoverlabel.bordercolor": color("--line"),
+        "hoverlabel.font.color": color("--ink"),
+        // under a finger a drag scrolls the page
+        dragmode: window.matchMedia("(pointer: coarse)").matches ? false : "zoom",
+      }});
+    }}
+  }}
+  themed();
+  dark.addEventListener("change", themed);
+}})();
+</script>
 </body></html>
 """

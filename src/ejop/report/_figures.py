@@ -87,9 +87,13 @@ def _spectrum(source: Fitted) -> dict[str, Any]:
         "line": {"color": ORANGE, "width": 2.5},
         "hovertemplate": "first %{x}: %{y:.1f} %<extra></extra>",
     }
-    scale = "log" if n > 1 and values[n - 1] > 0 else "linear"
     layout = _layout("direction", "eigenvalue", 360)
-    layout["yaxis"] |= {"type": scale, "exponentformat": "power", "dtick": 1 if n > 1 else None}
+    layout["yaxis"] |= {"exponentformat": "power"}
+    if n > 1 and values[n - 1] > 0:
+        # within two decades powers of ten alone may leave a single mark
+        wide = values[0] > 100 * values[n - 1]
+        marks = {"dtick": 1} if wide else {"dtick": "D2", "tickformat": "~g"}
+        layout["yaxis"] |= {"type": "log", **marks}
     layout["xaxis"] |= {"tickformat": "d", "dtick": 1 if n <= 12 else None}
     layout["yaxis2"] = _right_axis("share, %")
     layout |= {"showlegend": True, "legend": {"orientation": "h", "y": -0.25}}
@@ -110,7 +114,7 @@ def _importances(source: Fitted) -> dict[str, Any]:
     }
     if error is not None:
         bars["error_x"] = {"array": _numbers(100 * error[order]), "thickness": 1, "width": 2}
-    layout = _layout("share of the trace, %", None, 90 + 24 * max(len(order), 4))
+    layout = _layout("share of the trace, %", None, 110 + 24 * max(len(order), 4))
     layout["yaxis"] |= _named([source.names[i] for i in order])
     layout["xaxis"]["rangemode"] = "tozero"
     return {"data": [bars], "layout": layout}
@@ -153,7 +157,8 @@ def _projection(evidence: Evidence, points: NDArray, kept: NDArray) -> dict[str,
         second = y if flat else points[kept, 1]
         trace = _points(evidence, kept, points[kept, 0], second)
         trace["marker"] |= {"color": _numbers(y), "colorscale": "Cividis", "showscale": True}
-        trace["marker"]["colorbar"] = {"thickness": 12}
+        # a thin ring: the ends of the scale would vanish on a dark or a light page
+        trace["marker"] |= {"colorbar": {"thickness": 12}, "line": {"width": 0.6}}
         traces = [trace]
     else:
         traces = []

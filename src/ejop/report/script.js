@@ -15,7 +15,7 @@
   function themed(figure, theme) {
     const layout = JSON.parse(JSON.stringify(figure.layout));
     layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
-    layout.font = { color: theme.ink, family: "system-ui, sans-serif", size: 12 };
+    layout.font = { color: theme.ink, family: "system-ui, sans-serif", size: 13 };
     layout.hoverlabel = { bgcolor: theme.card, bordercolor: theme.line, font: { color: theme.ink } };
     layout.dragmode = touch ? false : "zoom";
     for (const axis of ["xaxis", "yaxis", "yaxis2"]) {

@@ -1,0 +1,305 @@
+"""The pages in a real browser: drawn, hovered and legible, with the network off.
+
+Needs Debian's chromium and the Python package playwright: ``make test-browser``. With
+EJOP_SCREENSHOTS=folder each page is also photographed, for people to look at.
+"""
+
+import os
+import shutil
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.model_selection import train_test_split
+
+from ejop import EGOPRegressor, EJOPClassifier
+from ejop.experiments.methods import METHODS
+from ejop.experiments.render import summarize, to_html
+from ejop.experiments.store import Run
+from ejop.experiments.tables import TABLES
+from ejop.report import make_report
+
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed: pip install 'ejop[test]'"
+)
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: make test-browser")
+
+QUICK = {"function": "kernel", "random_state": 0, "validation": 0.5}
+PHONE, DESK = 390, 1400
+OTHER = {"light": "dark", "dark": "light"}
+
+#: what each plot holds against what it should, by its data
+DRAWN = """() => [...document.querySelectorAll(".js-plotly-plot")].map(plot => {
+  const count = what => [...plot.querySelectorAll(what)].filter(mark => {
+    const box = mark.getBoundingClientRect();
+    return box.width > 0 || box.height > 0;
+  }).length;
+  const mode = (trace, word) => trace.type === "scatter" && trace.mode.includes(word);
+  const sum = (keep, size) => plot._fullData.filter(keep).reduce((n, t) => n + size(t), 0);
+  return {
+    size: plot.querySelector("svg.main-svg").getBoundingClientRect().toJSON(),
+    marks: [
+      [count(".scatterlayer .point"), sum(t => mode(t, "markers"), t => t.x.length)],
+      [count(".barlayer .point path"), sum(t => t.type === "bar", t => t.x.length)],
+      [count(".heatmaplayer image"), sum(t => t.type === "heatmap", t => 1)],
+      [Math.min(count(".scatterlayer .js-line"), sum(t => mode(t, "lines"), t => 1)),
+        sum(t => mode(t, "lines"), t => 1)],
+    ],
+  };
+})"""
+
+#: words of the page: size, contrast with what is behind them, whether plots cut them off
+WORDS = """() => {
+  const parse = color => (color.match(/[\\d.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => [r, g, b]
+    .map(c => c / 255)
+    .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = element => {
+    for (let at = element; at; at = at.parentElement) {
+      const color = parse(getComputedStyle(at).backgroundColor);
+      if (color.length === 3 || color[3] === 1) return color;
+    }
+    return [255, 255, 255];
+  };
+  const own = element => [...element.childNodes]
+    .some(node => node.nodeType === 3 && node.textContent.trim());
+  return [...document.querySelectorAll("body *")]
+    .filter(e => own(e) && !e.closest("script, style, noscript, .matrix td, [aria-hidden]"))
+    .map(e => {
+      const style = getComputedStyle(e), box = e.getBoundingClientRect();
+      const plot = e.closest(".js-plotly-plot"), frame = plot && plot.getBoundingClientRect();
+      const ink = light(parse(e.closest("svg") ? style.fill : style.color));
+      const page = light(behind(e));
+      return {
+        text: e.textContent.trim().slice(0, 40),
+        plot: Boolean(plot),
+        pixels: parseFloat(style.fontSize),
+        contrast: (Math.max(ink, page) + 0.05) / (Math.min(ink, page) + 0.05),
+        cut: Boolean(plot) && (box.left < frame.left - 2 || box.right > frame.right + 2),
+      };
+    });
+}"""
+
+#: the loneliest point of a plot, so that nothing else is nearer to the pointer
+LONELIEST = """plot => {
+  plot.scrollIntoView({ block: "center" });
+  const held = plot._fullData.filter(trace => trace.mode.includes("markers"))
+    .flatMap(trace => trace.x.map((x, i) => (trace.customdata || trace.y)[i]));
+  const points = [...plot.querySelectorAll(".scatterlayer .point")].map((point, i) => {
+    const box = point.getBoundingClientRect();
+    return { x: box.left + box.width / 2, y: box.top + box.height / 2, holds: held[i] };
+  });
+  const gap = (a, b) => Math.hypot(a.x - b.x, a.y - b.y);
+  const room = points.map(a => Math.min(...points.filter(b => b !== a).map(b => gap(a, b))));
+  return points[room.indexOf(Math.max(...room))];
+}"""
+
+#: the lines of a plot's label
+LABEL = """plot => [...plot.querySelectorAll(".hoverlayer .hovertext")]
+  .flatMap(label => [...label.querySelectorAll("text")])
+  .flatMap(text => text.children.length ? [...text.children] : [text])
+  .map(line => line.textContent)"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("pages")
+
+
+@pytest.fixture(scope="module")
+def classifier(folder):
+    """File, truth and predictions by row, and the number of plots."""
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    y = np.array(["Barolo", "Grignolino", "Barbera"])[y]
+    train, test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=1)
+    model = EJOPClassifier(**QUICK).fit(train, y_train)
+    methods = [{"name": "Euclid", "error": 0.05, "seconds": 0.01}, {"name": "EJOP", "error": 0.02}]
+    html = make_report(model, test, y_test, comparison=methods, title="Wine")
+    return written(folder, "classifier", html), y_test, model.predict(test), 5
+
+
+@pytest.fixture(scope="module")
+def regressor(folder):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(240, 4))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=240)
+    model = EGOPRegressor(**QUICK).fit(X[:160], y[:160])
+    html = make_report(model, X[160:], y[160:])
+    return written(folder, "regressor", html), y[160:], model.predict(X[160:]), 6
+
+
+@pytest.fixture(scope="module")
+def experiments(folder):
+    runs = []
+    for dataset in ("usps", "letter", "amazon-zscored"):
+        for place, method in enumerate(("euclid", "ejop-knn", "lmnn", "lmnn-ejop", "mlr")):
+            objective = [9 * 0.7**i + 1 + place for i in range(20)] if place > 1 else []
+            runs += [
+                Run(dataset, method, seed, 6.0 + place + seed, 1.0, 0.1, None, {}, objective)
+                for seed in (0, 1)
+            ]
+    labels = {name: method.label for name, method in METHODS.items()}
+    tables = [TABLES[name] for name in ("table2", "table4")]
+    parts = [(table, summarize(table, runs, labels)) for table in tables]
+    html = to_html(parts, runs, "The paper's tables", "A few made-up runs.")
+    return written(folder, "experiments", html), None, None, 4
+
+
+def written(folder, name, html):
+    path = folder / f"{name}.html"
+    path.write_text(html, encoding="utf-8")
+    return path
+
+
+class Watched:
+    """A page opened from disk with the network off, and all that went wrong on it."""
+
+    def __init__(self, browser, path, width, scheme):
+        phone = {"is_mobile": True, "has_touch": True} if width == PHONE else {}
+        self.width, self.path, self.complaints, self.requests = width, path, [], []
+        self.context = browser.new_context(
+            viewport={"width": width, "height": 844}, color_scheme=scheme, **phone
+        )
+        self.context.set_offline(True)
+        self.context.route("**/*", self._only_files)
+        self.page = self.context.new_page()
+        self.page.on("console", self._heard)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.goto(path.as_uri())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.context.close()
+
+    def _only_files(self, route):
+        if route.request.url.startswith("file:"):
+            route.continue_()
+        else:
+            self.requests.append(route.request.url)
+            route.abort()
+
+    def _heard(self, message):
+        if message.type in ("error", "warning", "assert"):
+            self.complaints.append(message.text)
+
+    def turn(self, scheme):
+        """Change between light and dark while the page is open."""
+        self.page.emulate_media(color_scheme=scheme)
+        # the page hears of it with the next frame
+        self.page.evaluate(
+            "new Promise(f => requestAnimationFrame(() => requestAnimationFrame(f)))"
+        )
+
+    def legible(self, scheme):
+        """Fits the width, letters large enough and set off from the page, in plots too."""
+        page = self.page
+        # a phone's browser would zoom out, hence not innerWidth alone
+        fits = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        assert max(fits) <= self.width + 1
+        assert page.evaluate("parseFloat(getComputedStyle(document.body).fontSize)") >= 14
+        shade = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert shade == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 24, 27)"}[scheme]
+        words = page.evaluate(WORDS)
+        assert Counter(word["plot"] for word in words)[True] > 20
+        assert [w for w in words if w["pixels"] < (9 if w["plot"] else 11)] == []
+        assert [w for w in words if w["contrast"] < 4.5] == []
+        assert [w for w in words if w["cut"]] == []
+
+    def drawn(self, n_plots):
+        """Every plot has a size and as many marks as its data."""
+        self.page.wait_for_function(
+            f"document.querySelectorAll('.js-plotly-plot .main-svg').length >= {n_plots}"
+        )
+        plots = self.page.evaluate(DRAWN)
+        assert len(plots) == n_plots
+        for plot in plots:
+            assert plot["size"]["width"] > 250
+            assert plot["size"]["height"] > 100
+            for found, expected in plot["marks"]:
+                assert found == expected
+            assert sum(found for found, _ in plot["marks"]) > 0
+
+    def hover(self, selector, expected):
+        """Put the pointer on a point and wait for the label that is expected of what it holds."""
+        plot = self.page.locator(selector)
+        point = plot.evaluate(LONELIEST)
+        if self.width == PHONE:
+            self.page.touchscreen.tap(point["x"], point["y"])
+        else:
+            self.page.mouse.move(point["x"] - 60, point["y"] - 5)
+            self.page.mouse.move(point["x"], point["y"], steps=4)
+        wanted, found = expected(point["holds"]), ""
+        deadline = time.monotonic() + 10
+        while wanted not in found and time.monotonic() < deadline:
+            self.page.wait_for_timeout(50)  # labels of points on the way come and go
+            found = "\n".join(plot.evaluate(LABEL))
+        assert wanted in found
+        box = plot.locator(".hoverlayer .hovertext").first.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= self.width
+
+    def photograph(self, scheme):
+        if folder := os.environ.get("EJOP_SCREENSHOTS"):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            name = f"{self.path.stem}-{self.width}-{scheme}.png"
+            self.page.screenshot(path=Path(folder) / name, full_page=True)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(PHONE, "light"), (DESK, "dark")])
+@pytest.mark.parametrize("name", ["classifier", "regressor", "experiments"])
+def test_a_page_opens_from_disk(browser, request, name, width, scheme):
+    path, truth, answers, n_plots = request.getfixturevalue(name)
+    with Watched(browser, path, width, scheme) as watched:
+        watched.drawn(n_plots)
+        for now in (scheme, OTHER[scheme]):
+            watched.turn(now)
+            watched.legible(now)
+            watched.photograph(now)
+        if name == "experiments":
+            watched.hover(".js-plotly-plot >> nth=0", str)
+        else:
+            kind, show = ("class", str) if name == "classifier" else ("target", "{:.4g}".format)
+
+            def label(held):
+                row, *said = held
+                assert said == [show(truth[row]), show(answers[row])]
+                return f"row {row}\n{kind} {said[0]}\npredicted {said[1]}"
+
+            watched.hover("#projection-after", label)
+        assert watched.complaints == []
+        assert watched.requests == []
+
+
+def test_the_watch_is_awake(browser, folder):
+    """The checks above would see a page that fetches, complains, overflows or whispers."""
+    html = (
+        "<!doctype html><body style='font-size: 8px; background: #fff; color: #ccc'>"
+        "<p style='width: 2000px'>small</p><img src='http://127.0.0.1:9/x.png'>"
+        "<script>console.error('told'); throw new Error('thrown')</script>"
+    )
+    with Watched(browser, written(folder, "bad", html), DESK, "light") as watched:
+        assert watched.requests == ["http://127.0.0.1:9/x.png"]
+        assert {"told", "thrown"} <= set(watched.complaints)
+        with pytest.raises(AssertionError):
+            watched.legible("light")
+        word = watched.page.evaluate(WORDS)[0]
+        assert word["pixels"] == 8
+        assert word["contrast"] < 2
+        with pytest.raises(playwright.TimeoutError):
+            watched.page.wait_for_selector(".hovertext", timeout=100)
