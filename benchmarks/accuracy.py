@@ -111,6 +111,7 @@ def run_mnist(method: str, seed: int) -> dict[str, Any]:
     """Settings judged by 10,000 rows, the metric learned from the other 50,000."""
     file, n_train, n_held, *_, k = MNIST
     X, y = load(file)
+    X = X.astype(np.float32)
     n = n_train + n_held
     held = PredefinedSplit(np.repeat([-1, 0], [n_train, n_held]))
     options = {**METHODS[method], "n_neighbors": k, "validation": held, "refit": "train"}
