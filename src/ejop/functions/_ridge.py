@@ -97,7 +97,8 @@ class RidgeFunction(Function):
         self._features: NDArray | None = None
         self._influence: NDArray | None = None
         self._exponentials: tuple[NDArray, NDArray] | None = None
-        self._factor: Any = None
+        self._factor = None
+        self.__dict__.pop("coefficients_", None)
         if not self.all_rows:
             self._fit_nystrom(X)
         elif not self._deferred:
@@ -105,6 +106,8 @@ class RidgeFunction(Function):
 
     #: set before ``fit`` by whoever solves for the coefficients on a device
     _deferred = False
+    #: the factorised system; a saved model may leave it out, since only leaving rows out needs it
+    _factor: Any = None
 
     @property
     def all_rows(self) -> bool:
@@ -113,7 +116,7 @@ class RidgeFunction(Function):
 
     def _require_solution(self) -> None:
         """Solve now what was left to a device."""
-        if self._factor is None and self.all_rows:
+        if not hasattr(self, "coefficients_"):
             self._fit_all(self._queries(self.X_))
 
     def _choose(self, sample_weight: NDArray | None) -> None:
@@ -189,7 +192,6 @@ class RidgeFunction(Function):
         b : ndarray of shape (n_rows, n_centers)
         s : ndarray of shape (n_rows, n_outputs)
         """
-        self._require_solution()
         if self._features is None:
             prepared = self._influence
             b = self._influences(rows) if prepared is None else prepared[rows]
@@ -207,6 +209,8 @@ class RidgeFunction(Function):
 
     def _influences(self, rows: NDArray) -> NDArray:
         """Rows of S (S K S + penalty I)^-1 S."""
+        if self._factor is None:
+            self._fit_all(self._queries(self.X_))
         S = self._root_weights
         unit = np.zeros((len(S), len(rows)))
         unit[rows, np.arange(len(rows))] = S[rows]
