@@ -266,6 +266,12 @@ def test_validation_takes_shares_folds_and_splitters(wine):
     assert len(holdouts(0.2, many, np.arange(10_000) % 3, classifier=True, random_state=0)) == 1
 
 
+def test_a_share_of_many_rows_is_capped():
+    y = np.arange(60_000) % 3
+    splits = holdouts(0.2, np.zeros((len(y), 1)), y, classifier=True, random_state=0)
+    assert [(len(a), len(b)) for a, b in splits] == [(55_000, 5000)]
+
+
 def test_only_tuning_without_refit(wine):
     Xa, Xb, ya, _ = wine
     model = EJOPClassifier(function="kernel", refit=False, random_state=0).fit(Xa, ya)

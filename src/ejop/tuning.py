@@ -24,6 +24,8 @@ RADII = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 SCALE_ROWS = 1500
 #: a share of held-out rows is drawn this often at the most, until so many rows have judged
 MAX_DRAWS, ENOUGH_ROWS = 4, 1000
+#: rows of a share that judge, at the most: more would cost time and change no choice
+MOST_ROWS = 5000
 
 
 @dataclass(frozen=True)
@@ -98,12 +100,12 @@ def holdouts(
     """Pairs of (rows to learn from, rows that judge).
 
     A share is drawn once when it holds a thousand rows, and up to four times when it holds fewer;
-    an integer or a splitter is cross-validation.
+    it holds 5000 rows at the most. An integer or a splitter is cross-validation.
     """
     if not isinstance(validation, float):
         cv = check_cv(validation, y, classifier=classifier)
         return list(cv.split(X, y))
-    n_held = max(1, round(validation * len(X)))
+    n_held = int(np.clip(round(validation * len(X)), 1, MOST_ROWS))
     draws = int(np.clip(-(-ENOUGH_ROWS // n_held), 1, MAX_DRAWS))
     stratify = False
     if classifier:
@@ -158,9 +160,9 @@ class Search:
             rows = _thinned(seen) if few else seen
             self._score_scaled(trial, X, rows, held, scale, last)
         scale = trial.best().scale
-        for function in self.functions if few else self.functions[:-1]:
-            for seen, held in self.progress(splits):
-                self._score_scaled(table, X, seen, held, scale, function)
+        functions = self.functions if few else self.functions[:-1]
+        for function, (seen, held) in self.progress([(f, s) for f in functions for s in splits]):
+            self._score_scaled(table, X, seen, held, scale, function)
         best = table.best()
         for _ in range(1, self.n_iter):
             earlier = (*best.earlier, (best.power, best.n_components))

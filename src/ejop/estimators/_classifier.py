@@ -44,7 +44,7 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         hellinger.
     validation : float, int or splitter, default=0.2
         Share of rows held out to tune on (drawn up to four times while fewer than a thousand rows
-        have judged), or folds of cross-validation.
+        have judged, and 5000 rows at the most), or folds of cross-validation.
     n_iter : int, default=1
         Rounds: each learns f and the metric again in the space of the last, and is kept only if
         the held-out rows say so.
