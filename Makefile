@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench bench-quick clean
+.PHONY: help demo test test-browser lint format docs bench bench-quick clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -23,6 +23,10 @@ $(VENV)/.test: $(BIN)/python pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt -e '.[test]'
 	@touch $@ $(VENV)/.plot
 
+$(VENV)/.docs: $(BIN)/python pyproject.toml constraints.txt
+	$(PIP) install -c constraints.txt -e '.[docs]'
+	@touch $@ $(VENV)/.plot
+
 demo: $(VENV)/.plot ## learn a metric on scikit-learn's digits, print the errors, draw the spectrum
 	$(BIN)/python examples/digits.py
 
@@ -34,9 +38,20 @@ lint: $(VENV)/.test ## ruff and mypy
 test: lint ## lint, type-check and test
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
+test-browser: $(VENV)/.test ## install chromium with apt-get where there is none, and open the pages in it
+	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null \
+	  || command -v google-chrome > /dev/null \
+	  || { root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	       $$root apt-get update -q && $$root apt-get install -y -q --no-install-recommends chromium; }
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest tests/test_browser.py
+
 format: $(VENV)/.test ## rewrite the code as ruff likes it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.docs ## build the site into docs/_build/html, warnings are errors
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
+	@echo "The site is in docs/_build/html/index.html"
 
 bench: $(VENV)/.test ## time ejop beside its peers, keep the figures (see benchmarks/README.md)
 	$(BIN)/python -m benchmarks
@@ -46,4 +61,5 @@ bench-quick: $(VENV)/.test ## the same at smaller sizes, in two minutes
 
 clean: ## remove the environment and what tests and the demo wrote
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis demo build dist
+	rm -rf docs/_build docs/_generated docs/api docs/auto_examples docs/sg_execution_times.rst
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -316,3 +316,8 @@ def test_missing_values_name_the_imputer(wine):
     bad[0, 0] = np.nan
     with pytest.raises(ValueError, match="SimpleImputer"):
         EJOPClassifier().fit(bad, ya)
+
+
+def test_notebooks_show_the_plan(wine, fitted):
+    assert fitted.plan_.method in fitted._repr_html_()
+    assert "queries against" not in clone(fitted)._repr_html_()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,9 @@ class LinearMetricEstimator(
         check_is_fitted(self)
         return LearnedMetric(self.components_.copy())
 
+    def _html_repr(self) -> str:
+        return with_plan(self, super()._html_repr())
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")
 
@@ -75,6 +79,14 @@ class LinearMetricEstimator(
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def with_plan(estimator: Any, diagram: str) -> str:
+    """scikit-learn's diagram for notebooks and, once fitted, the plan below it."""
+    plan = getattr(estimator, "plan_", None)
+    if plan is None or not estimator.__sklearn_is_fitted__():
+        return diagram
+    return f'{diagram}<pre style="white-space: pre-wrap">{escape(str(plan))}</pre>'
 
 
 class LearnedMetric:

@@ -20,6 +20,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ejop.backends.torch import PRECISIONS
+from ejop.estimators._linear import with_plan
 from ejop.functions import RidgeFunction
 from ejop.neighbors import Votes, nearest, vote, within
 from ejop.progress import CallbackSupportMixin, fit_task, track, with_callbacks
@@ -344,6 +345,9 @@ class Predictor(
         fallback = self._fallback(Z, self._rows, self._Y, self._w)
         found = within(Z, self._rows, self.radius_)
         return _ball_votes(*found, self.radius_, self._Y, self.weights, self._w, fallback)
+
+    def _html_repr(self) -> str:
+        return with_plan(self, super()._html_repr())
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")

@@ -1,0 +1,148 @@
+"""What the documentation shows works: examples, pictures, code blocks, links and tables."""
+
+import re
+import runpy
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+from sklearn.datasets import load_iris
+
+from ejop import EGOP, EJOP
+
+ROOT = Path(__file__).resolve().parents[1]
+if not (ROOT / "docs").is_dir():
+    pytest.skip("the documentation is not here", allow_module_level=True)
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.fixture
+def pyplot():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    pyplot.close("all")
+    yield pyplot
+    pyplot.close("all")
+
+
+def load(name):
+    """A script of docs/, not run."""
+    spec = spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
+def test_example_runs(path, tmp_path, monkeypatch, pyplot, capsys):
+    """In a folder of its own, since the demo writes a picture beside its folder."""
+    text = path.read_text(encoding="utf-8")
+    if path.stem == "digits":  # five splits for people, one for the test
+        text, n = re.subn(r"^SEEDS = range\(5\)$", "SEEDS = range(2)", text, flags=re.M)
+        assert n == 1
+    script = tmp_path / "examples" / path.name
+    script.parent.mkdir()
+    script.write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(script), run_name="__main__")
+    if path.stem.startswith("plot_"):
+        assert pyplot.get_fignums()
+        assert not list(tmp_path.rglob("*.png"))
+    else:
+        assert capsys.readouterr().out
+    if path.stem == "digits":
+        assert (tmp_path / "demo" / "digits.png").stat().st_size > 10_000
+
+
+def test_there_are_enough_examples():
+    assert sum(path.stem.startswith("plot_") for path in EXAMPLES) >= 8
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_python_block_is_a_doctest(page):
+    """A block of another kind says so: sh, text, or a directive of the site."""
+    blocks = re.findall(r"^```([^\n`]*)\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+    for language, code in blocks:
+        kind = language.strip()
+        assert kind in {"python", "sh", "text"} or kind.startswith("{"), f"{page.name}: {kind!r}"
+        if kind == "python":
+            assert code.startswith(">>>"), f"{page.name}: not a doctest: {code[:60]!r}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_to_files(page):
+    """Links of the Markdown pages, for those who read them without the site."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
+        if re.match(r"https?://", target):
+            continue
+        if target.startswith("auto_examples/"):  # made from the examples by the site
+            name = Path(target).name
+            if name != "index.rst":
+                stem = re.sub(r"^sphx_glr_|_\d+\.png$|\.rst$", "", name)
+                assert (ROOT / "examples" / f"{stem}.py").exists(), f"{page.name}: {target}"
+        else:
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_public_name_is_in_the_reference():
+    import ejop.datasets
+    import ejop.experiments
+    import ejop.functions
+    import ejop.learners
+    import ejop.plots
+    import ejop.report
+
+    text = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8")
+    missing = []
+    for module in (
+        ejop,
+        ejop.datasets,
+        ejop.experiments,
+        ejop.functions,
+        ejop.learners,
+        ejop.plots,
+        ejop.report,
+    ):
+        names = [name for name in module.__all__ if not name.startswith("_")]
+        missing += [f"{module.__name__}.{n}" for n in names if not re.search(rf"\b{n}\b", text)]
+    assert not missing
+
+
+def test_picture_of_the_readme_is_made_by_its_script(tmp_path, pyplot):
+    pytest.importorskip("PIL")
+    load("make_picture").draw(tmp_path / "digits.png")
+    assert 5_000 < (tmp_path / "digits.png").stat().st_size < 60_000
+    assert (ROOT / "docs" / "images" / "digits.png").stat().st_size < 60_000
+
+
+def test_performance_page_has_every_row_of_the_committed_files():
+    conf = load("conf")
+    page = conf.performance(ROOT / "benchmarks" / "results")
+    assert page.count("\n| `gemm` |") >= 1
+    assert "missed" in page  # a missed goal is not hidden
+    assert conf.performance(ROOT / "docs") == "No results are committed yet."
+
+
+def test_results_page_with_and_without_tables(tmp_path):
+    conf = load("conf")
+    assert "benchmarks/README.md" in conf.results(tmp_path)
+    (tmp_path / "tables.md").write_text("# Tables\n")
+    assert "{include} results/tables.md" in conf.results(tmp_path)
+
+
+@pytest.mark.parametrize("estimator", [EJOP, EGOP])
+def test_html_repr_shows_the_plan(estimator):
+    X, y = load_iris(return_X_y=True)
+    est = estimator(bandwidth=0.5)
+    assert "gaussian-product" not in est._repr_html_()
+    est.fit(X, y)
+    page = est._repr_html_()
+    assert ">gaussian-product: 150 queries" in page
+    assert "bandwidth: 0.5 (given)" in page
+    est.plan_.notes.append("1 < 2")
+    assert "1 &lt; 2" in est._repr_mimebundle_()["text/html"]
