@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table as RichTable
 
 from ejop import __version__
 from ejop.cli.compare import compare
 from ejop.cli.demo import bench, demo
 from ejop.cli.fit import fit, report
 from ejop.cli.inspect import inspect
-from ejop.cli.options import AsJson, say
+from ejop.cli.options import AsJson, say, show_table
 from ejop.cli.reproduce import reproduce
 from ejop.cli.use import explain, predict, transform
 
@@ -69,10 +67,10 @@ def data_list(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps([row._asdict() for row in rows], indent=2))
         return
-    table = RichTable("name", "rows", "features", "classes", "where")
-    for row in rows:
-        table.add_row(row.name, f"{row.rows}", f"{row.features}", f"{row.classes}", row.where)
-    Console().print(table)
+    lines = [
+        (row.name, f"{row.rows}", f"{row.features}", f"{row.classes}", row.where) for row in rows
+    ]
+    show_table(["name", "rows", "features", "classes", "where"], lines)
 
 
 @data.command("get")

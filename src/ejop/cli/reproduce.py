@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table as RichTable
 
 from ejop.cli.files import replacing
+from ejop.cli.options import show_table
 from ejop.experiments import DATASETS, TABLES, Key, Results, Run, plan_runs
 
 CHOICES = [*TABLES, "all"]
@@ -152,14 +152,11 @@ def _show(
     if as_json:
         typer.echo(json.dumps([asdict(line) for _, lines in parts for line in lines], indent=2))
     else:
-        console = Console()
         for table, lines in parts:
-            shown = RichTable(*HEADER, title=f"{table.name}: {table.title} (error, %)")
-            for line in lines:
-                shown.add_row(*cells(line))
-            console.print(shown)
+            title = f"{table.name}: {table.title} (error, %)"
+            show_table(HEADER, [cells(line) for line in lines], title)
             for text in remarks(lines):
-                console.print(text)
+                typer.echo(text)
     if out is not None:
         _write(out, parts, runs)
 

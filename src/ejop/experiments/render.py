@@ -101,7 +101,7 @@ def cells(line: Line) -> list[str]:
         line.dataset,
         line.label,
         str(line.seeds),
-        f"{line.error:.2f} ± {line.deviation:.2f}",
+        f"{line.error:.2f} ± {line.deviation:.2f}" if line.seeds > 1 else f"{line.error:.2f}",
         paper,
         "-" if line.difference is None else f"{line.difference:+.2f}",
         line.verdict,
