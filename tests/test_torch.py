@@ -240,3 +240,16 @@ def test_split_products_give_the_same_matrix(digits, monkeypatch, precision, str
     exact = EJOP(bandwidth=0.7).fit(X, y)
     ours = EJOP(bandwidth=0.7, device=DEVICE, precision=precision).fit(X, y)
     assert apart(ours.metric_, exact.metric_) < AGREEMENT[precision]
+
+
+def test_the_classifier_takes_tensors(digits):
+    X, y = digits
+    rows, labels = torch.as_tensor(X, device=DEVICE), torch.as_tensor(y, device=DEVICE)
+    options = {"function": "kernel", "scale": "standard", "random_state": 0}
+    ours = EJOPClassifier(**options).fit(rows[:300], labels[:300])
+    numpy = EJOPClassifier(**options, device=DEVICE).fit(X[:300], y[:300])
+    np.testing.assert_array_equal(ours.predict(rows[300:]), numpy.predict(X[300:]))
+    mapped = ours.transform(rows[300:])
+    assert isinstance(mapped, torch.Tensor)
+    assert mapped.device == rows.device
+    np.testing.assert_allclose(mapped.cpu().numpy(), numpy.transform(X[300:]), atol=1e-8)

@@ -51,6 +51,16 @@ def to_host(X: Any) -> Any:
     return X.detach().cpu().numpy() if is_tensor(X) else X
 
 
+def device_of(X: Any) -> Any:
+    """Device of a tensor, None for anything else."""
+    return X.device if is_tensor(X) else None
+
+
+def like(values: NDArray, X: Any) -> Any:
+    """An array as a tensor on the device of X."""
+    return load().as_tensor(values, device=X.device)
+
+
 def map_rows(X: Any, components: NDArray, n_features: int) -> Any:
     """Rows of a tensor times the transposed components, on its device and in its type."""
     torch = load()

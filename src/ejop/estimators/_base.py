@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ejop.backends.plan import Plan, make_plan
-from ejop.backends.torch import PRECISIONS, Engine, engines, is_tensor, to_host
+from ejop.backends.torch import PRECISIONS, Engine, device_of, engines, to_host
 from ejop.differences import check_step, jacobian, mass_threshold
 from ejop.estimators._linear import LinearMetricEstimator
 from ejop.expectation import expected_outer_product
@@ -187,9 +187,7 @@ class OuterProductEstimator(LinearMetricEstimator):
 
     def _engines(self, X: Any) -> list[Engine]:
         """Devices that the sums run on; none for NumPy. A tensor brings its own."""
-        device = self.device
-        if device is None and is_tensor(X):
-            device = X.device
+        device = device_of(X) if self.device is None else self.device
         if device is None:
             return []
         for name, unset in (("diagonal", False), ("min_mass", None)):

@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ejop.backends.torch import PRECISIONS
+from ejop.backends.torch import PRECISIONS, device_of, is_tensor, like, to_host
 from ejop.estimators._linear import with_plan
 from ejop.functions import RidgeFunction
 from ejop.neighbors import Votes, nearest, vote, within
@@ -115,7 +115,9 @@ class Predictor(
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
+        self._device = device_of(X) if self.device is None else self.device
         try:
+            X, y = to_host(X), to_host(y)
             rows, y = validate_data(
                 self, X, y, dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=2
             )
@@ -183,7 +185,7 @@ class Predictor(
         metric.set_params(
             n_queries=min(len(A), MAX_QUERIES),
             n_jobs=self.n_jobs,
-            device=self.device,
+            device=self._device,
             precision=self.precision,
         )
         weights = None if self._w is None else self._w[rows]
@@ -219,7 +221,7 @@ class Predictor(
                 yield q, *self._evaluate(votes, *truth)
 
     def _nearest(self, Q: NDArray, X: NDArray, k: int) -> tuple[NDArray, NDArray]:
-        return nearest(Q, X, k, device=self.device)
+        return nearest(Q, X, k, device=self._device)
 
     def _radius(self, A: NDArray, quantile: float) -> float:
         """Quantile of the distances to the fifth neighbour, or the radius that was given."""
@@ -281,6 +283,10 @@ class Predictor(
         -------
         Z : ndarray of shape (n_samples, n_components)
         """
+        Z = self._mapped(X)
+        return like(Z, X) if is_tensor(X) else Z
+
+    def _mapped(self, X: ArrayLike) -> NDArray:
         Z = self._scaled(X)
         return Z @ self.components_.T.astype(Z.dtype, copy=False)
 
@@ -297,7 +303,7 @@ class Predictor(
         -------
         distances, indices : ndarray of shape (n_samples, n_neighbors)
         """
-        Z = self.transform(X)
+        Z = self._mapped(X)
         k = getattr(self, "n_neighbors_", 5) if n_neighbors is None else n_neighbors
         if not 1 <= k <= len(self._rows):
             raise ValueError(
@@ -332,11 +338,11 @@ class Predictor(
 
     def _scaled(self, X: ArrayLike) -> NDArray:
         check_is_fitted(self)
-        rows = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        rows = validate_data(self, to_host(X), reset=False, dtype=[np.float64, np.float32])
         return self.scaler_.transform(rows)
 
     def _votes(self, X: ArrayLike) -> Votes:
-        Z = self.transform(X)
+        Z = self._mapped(X)
         if self.rule == "ridge":
             return _plain_votes(self.ridge_.predict(Z))
         if self.rule == "knn":
