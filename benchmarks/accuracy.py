@@ -98,16 +98,18 @@ def split(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
     return A, y[train], B, y[test]
 
 
-def run(name: str, method: str, seed: int) -> dict[str, Any]:
+def run(name: str, method: str, seed: int, device: str | None = None) -> dict[str, Any]:
     """Error in per cent (1 - R^2 for real targets) of one method on one split."""
     if name == "mnist":
-        return run_mnist(method, seed)
+        return run_mnist(method, seed, device)
     A, ya, B, yb = split(name, seed)
     kind = SharedRegressor if ya.dtype.kind == "f" else SharedClassifier
-    return fitted(name, method, seed, kind(**METHODS[method], random_state=seed), A, ya, B, yb)
+    return fitted(
+        name, method, seed, kind(**METHODS[method], device=device, random_state=seed), A, ya, B, yb
+    )
 
 
-def run_mnist(method: str, seed: int) -> dict[str, Any]:
+def run_mnist(method: str, seed: int, device: str | None) -> dict[str, Any]:
     """Settings judged by 10,000 rows, the metric learned from the other 50,000."""
     file, n_train, n_held, *_, k = MNIST
     X, y = load(file)
@@ -115,7 +117,7 @@ def run_mnist(method: str, seed: int) -> dict[str, Any]:
     n = n_train + n_held
     held = PredefinedSplit(np.repeat([-1, 0], [n_train, n_held]))
     options = {**METHODS[method], "n_neighbors": k, "validation": held, "refit": "train"}
-    model = SharedClassifier(**options, random_state=seed)
+    model = SharedClassifier(**options, device=device, random_state=seed)
     return fitted("mnist", method, seed, model, X[:n], y[:n], X[-10_000:], y[-10_000:])
 
 
@@ -148,50 +150,93 @@ def fitted(
     }
 
 
-def table(records: list[dict[str, Any]]) -> str:
+HEADER = [
+    "data",
+    "method",
+    "splits",
+    "error %",
+    "paper",
+    "goal",
+    "minus Euclid",
+    "fit s",
+    "predict s",
+]
+
+
+def rows_of(records: list[dict[str, Any]]) -> list[list[str]]:
     """Mean +- standard deviation over seeds, beside the paper's figures and Euclid on the same
     splits (mean difference and its standard error)."""
-    lines = [
-        f"{'data':<14}{'method':<8}{'seeds':>6}{'error %':>16}{'paper':>8}{'goal':>7}"
-        f"{'minus Euclid':>16}{'fit s':>8}{'predict s':>11}"
-    ]
+    lines = []
     for name in ["mnist", *PAPER, *EXTRA]:
+        found = {
+            method: {r["seed"]: r for r in records if (r["data"], r["method"]) == (name, method)}
+            for method in METHODS
+        }
+        known = PAPER.get(name) or (MNIST if name == "mnist" else None)
         for column, method in ((3, "euclid"), (5, "knn"), (4, "hnn")):
-            rows = [r for r in records if r["data"] == name and r["method"] == method]
-            if not rows:
+            runs = found[method]
+            if not runs:
                 continue
-            errors = {r["seed"]: r["error"] for r in rows}
-            known = PAPER.get(name) or (MNIST if name == "mnist" else None)
-            paper = f"{known[column]:.2f}" if known else "-"
             goal = PAPER[name][6] if name in PAPER and method == "knn" else None
-            fit, predict = (
-                np.median([r[f"{k}_seconds"] for r in rows]) for k in ("fit", "predict")
-            )
-            euclid = {
-                r["seed"]: r["error"]
-                for r in records
-                if r["data"] == name and r["method"] == "euclid"
-            }
+            both = sorted(runs.keys() & found["euclid"].keys()) if method != "euclid" else []
+            differences = [runs[s]["error"] - found["euclid"][s]["error"] for s in both]
             lines.append(
-                f"{name:<14}{method:<8}{len(rows):>6}{spread(list(errors.values()), 'std'):>16}"
-                f"{paper:>8}{'-' if goal is None else goal:>7}"
-                f"{difference(errors, euclid) if method != 'euclid' else '':>16}"
-                f"{fit:>8.1f}{predict:>11.1f}"
+                [
+                    name,
+                    method,
+                    str(len(runs)),
+                    spread([r["error"] for r in runs.values()], "std"),
+                    f"{known[column]:g}" if known else "-",
+                    "-" if goal is None else f"{goal:g}",
+                    spread(differences, "error") if differences else "-",
+                    f"{np.median([r['fit_seconds'] for r in runs.values()]):.1f}",
+                    f"{np.median([r['predict_seconds'] for r in runs.values()]):.1f}",
+                ]
             )
+    return lines
+
+
+def table(records: list[dict[str, Any]]) -> str:
+    """The rows in columns."""
+    lines = [HEADER, *rows_of(records)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(HEADER))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(w) if i > 1 else cell.ljust(w)
+            for i, (cell, w) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in lines
+    )
+
+
+def markdown(records: list[dict[str, Any]]) -> str:
+    """The rows as a page."""
+    days, commits = (sorted({r[k] for r in records}) for k in ("date", "commit"))
+    lines = [
+        "# The tuned classifier and regressor",
+        "",
+        f"{len(records)} runs of {', '.join(days)}, commit {', '.join(commits)}, by `python -m "
+        'benchmarks.accuracy`. Mean and standard deviation over random splits; "minus Euclid" is '
+        "the mean difference on the same splits and its standard error. For airfoil, parkinsons "
+        "and ailerons the error is 1 - R², in per cent. Seconds are those of one thread on a busy "
+        "machine.",
+        "",
+        "| " + " | ".join(HEADER) + " |",
+        "|" + "---|" * len(HEADER),
+        *("| " + " | ".join(line) + " |" for line in rows_of(records)),
+        "",
+    ]
     return "\n".join(lines)
 
 
 def spread(values: list[float], kind: str) -> str:
     """Mean +- standard deviation ("std") or standard error of the mean ("error")."""
-    deviation = np.std(values, ddof=1) if len(values) > 1 else 0.0
+    if len(values) == 1:
+        return f"{values[0]:.2f}"
+    deviation = np.std(values, ddof=1)
     if kind == "error":
         deviation /= np.sqrt(len(values))
     return f"{np.mean(values):.2f} ± {deviation:.2f}"
-
-
-def difference(errors: dict[int, float], euclid: dict[int, float]) -> str:
-    both = sorted(errors.keys() & euclid.keys())
-    return spread([errors[s] - euclid[s] for s in both], "error") if both else "-"
 
 
 def main() -> None:
@@ -203,6 +248,8 @@ def main() -> None:
     parser.add_argument(
         "--results", type=Path, default=Path(__file__).parent / "results" / "accuracy.jsonl"
     )
+    parser.add_argument("--device", help="sum and search there, by torch")
+    parser.add_argument("--markdown", type=Path, help="write the table to this file as well")
     options = parser.parse_args()
     records = []
     if options.results.exists():
@@ -214,12 +261,14 @@ def main() -> None:
             for method in options.methods:
                 if (name, method, seed) in done:
                     continue
-                record = run(name, method, seed)
+                record = run(name, method, seed, options.device)
                 records.append(record)
                 with options.results.open("a") as out:
                     out.write(json.dumps(record) + "\n")
                 print(f"{name} {method} seed {seed}: {record['error']:.2f} %", flush=True)
     print(table(records))
+    if options.markdown:
+        options.markdown.write_text(markdown(records), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -46,10 +46,17 @@ def vote_loss(model: Pipeline, X: np.ndarray, y: np.ndarray) -> float:
     return -float(((last.votes(model[:-1].transform(X)).values - truth) ** 2).sum(1).mean())
 
 
-def best_then_least_loss(results: dict[str, Any]) -> int:
-    """Index of the highest accuracy; ties to the smaller loss of the votes, then to the first."""
+def choose(results: dict[str, Any]) -> int:
+    """The classifier's rule: highest accuracy, ties to the smaller loss of the votes, then to the
+    first; power 0 unless it is beaten by a standard error."""
     accuracy = np.round(results["mean_test_accuracy"], 12)
-    return int(np.lexsort((-results["mean_test_loss"], -accuracy))[0])
+    order = np.lexsort((-results["mean_test_loss"], -accuracy))
+    best = int(order[0])
+    rival = int(next(i for i in order if results["param_metric__power"][i] == 0))
+    gains = np.array(
+        [results[f"split{s}_test_accuracy"][[best, rival]] @ [1, -1] for s in range(2)]
+    )
+    return best if gains.mean() > gains.std(ddof=1) / np.sqrt(2) else rival
 
 
 def grid_search(*, n: int) -> list[Row]:
@@ -72,7 +79,7 @@ def grid_search(*, n: int) -> list[Row]:
         },
         cv=splits,
         scoring={"accuracy": "accuracy", "loss": vote_loss},
-        refit=best_then_least_loss,
+        refit=choose,
     )
     log(f"grid search: {len(functions) * len(POWERS) * len(NEIGHBORS)} settings on {n} rows")
     start = time.perf_counter()

@@ -77,6 +77,24 @@ class Table:
         """Mean score over splits."""
         return float(np.mean(self.scores[setting]))
 
+    def better_by(self, setting: Setting, other: Setting) -> tuple[float, float]:
+        """Mean difference of scores on the same splits, and its standard error (0 for one)."""
+        gains = np.subtract(self.scores[setting], self.scores[other])
+        error = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else 0.0
+        return float(gains.mean()), float(error)
+
+    def unless_plain_does(self, best: Setting) -> Setting:
+        """The best setting, or the best Euclidean one where the gain is within one standard error.
+
+        The best of many settings looks better than it is, and the more so the fewer rows judge.
+        """
+        plain = [s for s in self.scores if s.power == 0.0 and s.scale == best.scale]
+        if not plain:
+            return best
+        rival = self.best(plain)
+        gain, error = self.better_by(best, rival)
+        return best if gain > error else rival
+
     def frame(self, size_name: str) -> dict[str, NDArray]:
         """Columns in the manner of scikit-learn's ``cv_results_``."""
         names = ["scale", "function", "n_iter", "power", "n_components", "size"]
@@ -86,6 +104,9 @@ class Table:
             )
             for n in names
         }
+        by_split = np.array(list(self.scores.values())).reshape(len(self.scores), -1)
+        for i in range(by_split.shape[1]):
+            out[f"split{i}_test_score"] = by_split[:, i]
         means = np.array([self.score(s) for s in self.scores])
         out["mean_test_score"] = means
         out["std_test_score"] = np.array([np.std(v) for v in self.scores.values()])
@@ -163,7 +184,7 @@ class Search:
         functions = self.functions if few else self.functions[:-1]
         for function, (seen, held) in self.progress([(f, s) for f in functions for s in splits]):
             self._score_scaled(table, X, seen, held, scale, function)
-        best = table.best()
+        best = table.unless_plain_does(table.best())
         for _ in range(1, self.n_iter):
             earlier = (*best.earlier, (best.power, best.n_components))
             start = replace(best, earlier=earlier)
