@@ -88,7 +88,7 @@ class Table:
 
         The best of many settings looks better than it is, and the more so the fewer rows judge.
         """
-        plain = [s for s in self.scores if s.power == 0.0 and s.scale == best.scale]
+        plain = [s for s in self.scores if s.power == 0.0]
         if not plain:
             return best
         rival = self.best(plain)
