@@ -59,7 +59,7 @@ def pylmnn_lmnn():
 def skrebate_relieff():
     from skrebate import ReliefF
 
-    return ReliefF(n_neighbors=10, n_features_to_select=2, discrete_threshold=0)
+    return ReliefF(n_neighbors=10, n_features_to_select=2)
 
 
 LEARNERS = {

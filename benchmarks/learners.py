@@ -23,7 +23,9 @@ NO_PEER = "no peer: EJOP_PEER_PYTHON is not set, see benchmarks/README.md"
 def run(python: str, name: str, rows: Path) -> dict[str, Any]:
     """One learner in a process of its own."""
     log(f"{name} on {rows.stem}")
-    return in_process([python, str(SCRIPT), name, str(rows)], environment=ONE_THREAD)
+    found = in_process([python, str(SCRIPT), name, str(rows)], environment=ONE_THREAD)
+    log(f"{name}: {found['cpu_seconds']:.2f} CPU s, error {found['error']}")
+    return found
 
 
 def lmnn(*, n: int) -> list[Row]:
