@@ -56,7 +56,8 @@ def choose(results: dict[str, Any]) -> int:
     gains = np.array(
         [results[f"split{s}_test_accuracy"][[best, rival]] @ [1, -1] for s in range(2)]
     )
-    return best if gains.mean() > gains.std(ddof=1) / np.sqrt(2) else rival
+    error = gains.std(ddof=1) / np.sqrt(2)
+    return best if gains.mean() > 0 and gains.mean() >= error - 1e-12 else rival
 
 
 def grid_search(*, n: int) -> list[Row]:

@@ -84,16 +84,17 @@ class Table:
         return float(gains.mean()), float(error)
 
     def unless_plain_does(self, best: Setting) -> Setting:
-        """The best setting, or the best Euclidean one where the gain is within one standard error.
+        """The best setting, or the best Euclidean one of its scale where the gain is less than one
+        standard error.
 
         The best of many settings looks better than it is, and the more so the fewer rows judge.
         """
-        plain = [s for s in self.scores if s.power == 0.0]
+        plain = [s for s in self.scores if s.power == 0.0 and s.scale == best.scale]
         if not plain:
             return best
         rival = self.best(plain)
         gain, error = self.better_by(best, rival)
-        return best if gain > error else rival
+        return best if gain > 0 and gain >= error - 1e-12 else rival
 
     def frame(self, size_name: str) -> dict[str, NDArray]:
         """Columns in the manner of scikit-learn's ``cv_results_``."""
