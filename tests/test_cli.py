@@ -1,6 +1,5 @@
 """The command line: every command through the executable, every mistake told in one line."""
 
-import importlib.util
 import io
 import json
 import os
@@ -197,7 +196,6 @@ def test_version_help_data_reproduce_completion(tmp_path):
     assert done.stdout.split() == ["predict"]
 
 
-@pytest.mark.skipif(importlib.util.find_spec("ejop.report") is None, reason="no ejop.report yet")
 def test_report(made, tmp_path):
     labelled = tmp_path / "rows.parquet"
     table(40, seed=2).to_parquet(labelled)

@@ -50,6 +50,7 @@ def compare(
     from ejop.cli.training import load_training
 
     names = _checked(listed(methods))
+    _tell_neighbors(names)
     training = load_training(rows, target, task="classification", drop=drop, keep=keep)
     folds = list(_folds(training, runs, max_rows, seed))
     with _watched() as tell:
@@ -76,6 +77,14 @@ def _checked(names: list[str]) -> list[str]:
             known = ", ".join(METHODS)
             raise typer.BadParameter(f"--methods {name!r} is not one of {known}.")
     return list(dict.fromkeys(found))
+
+
+def _tell_neighbors(names: list[str]) -> None:
+    """Say so where learners are tested untuned, since EJOP is not among the methods."""
+    from ejop.experiments.methods import LEARNED_NEIGHBORS, METHODS
+
+    if any(METHODS[name].after not in (None, *names) for name in names):
+        say(f"learners are tested with {LEARNED_NEIGHBORS} neighbours; add ejop to tune them")
 
 
 def _ordered(names: list[str]) -> list[str]:

@@ -18,7 +18,7 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from ejop.estimators import EJOP, EJOPClassifier
 from ejop.experiments.folds import Fold
 from ejop.learners import ITML, LMNN, MLR, ReliefF
-from ejop.neighbors import nearest, vote
+from ejop.learners._base import knn_error
 from ejop.selection import median_nearest_distance
 from ejop.tuning import NEIGHBORS, holdouts
 
@@ -100,7 +100,7 @@ def learner(make: Callable[[int], Any]) -> Callable[..., Outcome]:
             model.fit(fold.X[fold.learning], fold.y[fold.learning])
         fitted = time.perf_counter()
         k = fold.n_neighbors or n_neighbors or LEARNED_NEIGHBORS
-        error = knn_error(model.components_, fold, k)
+        error = fold_error(model.components_, fold, k)
         settings = {
             "n_neighbors": k,
             "n_iter": int(model.n_iter_),
@@ -140,7 +140,7 @@ def relieff(fold: Fold, seed: int, n_neighbors: int | None) -> Outcome:
         found = ReliefF().fit(fold.X, fold.y)
     fitted = time.perf_counter()
     assert k is not None
-    error = knn_error(found.components_, fold, k)
+    error = fold_error(found.components_, fold, k)
     return Outcome(error, fitted - start, time.perf_counter() - fitted, {"n_neighbors": k})
 
 
@@ -210,13 +210,11 @@ def paper(rule: str) -> Callable[..., Outcome]:
     return run
 
 
-def knn_error(L: NDArray, fold: Fold, k: int) -> float:
+def fold_error(L: NDArray, fold: Fold, k: int) -> float:
     """Error of the test rows by their k nearest rows under a map, in per cent."""
     X, y = fold.X[fold.learning], fold.y[fold.learning]
-    classes, labels = np.unique(y, return_inverse=True)
-    near = nearest(fold.X_test @ L.T, X @ L.T, k)
-    votes = vote(*near, np.eye(len(classes))[labels], weights="uniform", row_weights=None)
-    return 100 * float(np.mean(classes[votes.winners()] != fold.y_test))
+    labels = np.unique(np.concatenate([y, fold.y_test]), return_inverse=True)[1]
+    return 100 * knn_error(L, X, labels[: len(y)], fold.X_test, labels[len(y) :], k)
 
 
 def _tuned_neighbors(learn: Callable[..., NDArray], fold: Fold, seed: int) -> int:
@@ -226,7 +224,7 @@ def _tuned_neighbors(learn: Callable[..., NDArray], fold: Fold, seed: int) -> in
     for a, b in holdouts(0.2, fold.X, labels, classifier=True, random_state=seed):
         L = learn(fold.X[a], fold.y[a])
         part = Fold(fold.X[a], fold.y[a], fold.X[b], fold.y[b])
-        errors += [knn_error(L, part, min(k, len(a))) for k in NEIGHBORS]
+        errors += [fold_error(L, part, k) for k in NEIGHBORS]
     return NEIGHBORS[int(errors.argmin())]
 
 
