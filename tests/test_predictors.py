@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from ejop import EGOPRegressor, EJOPClassifier
 from ejop.neighbors import nearest, vote, within
 from ejop.scaling import HellingerScaler, scale_candidates
-from ejop.tuning import NEIGHBORS, POWERS, Setting, Table, holdouts
+from ejop.tuning import MAX_DRAWS, NEIGHBORS, POWERS, Setting, Table, holdouts
 
 
 @parametrize_with_checks(
@@ -158,7 +158,7 @@ def test_the_metric_of_a_split_has_not_seen_the_rows_that_judge(monkeypatch, win
     model = EJOPClassifier(function="kernel", scale="standard", validation=0.25, random_state=0)
     model.fit(Xa, ya)
     n = len(Xa)
-    assert [len(rows) for rows in seen] == [n - round(0.25 * n)] * 4 + [n]
+    assert [len(rows) for rows in seen] == [n - round(0.25 * n)] * MAX_DRAWS + [n]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -279,7 +279,7 @@ def test_regression_with_one_and_several_outputs(rng):
     assert model.score(X[400:], Y[400:]) > plain + 0.1
     assert model.explain(X[:5]).shape == (5, 6, 2)
     for rule in ("knn", "hnn", "ridge"):
-        single = EGOPRegressor(rule, random_state=0).fit(X[:400], Y[:400, 0])
+        single = EGOPRegressor(rule, validation=2, random_state=0).fit(X[:400], Y[:400, 0])
         assert single.predict(X[400:]).shape == (100,)
         assert single.score(X[400:], Y[400:, 0]) > 0.7
     with pytest.raises(ValueError, match="`y` is constant"):
@@ -288,7 +288,11 @@ def test_regression_with_one_and_several_outputs(rng):
 
 def test_validation_takes_shares_folds_and_splitters(wine):
     Xa, _, ya, _ = wine
-    for validation, n_splits in ((0.3, 4), (5, 5), (KFold(3, shuffle=True, random_state=0), 3)):
+    for validation, n_splits in (
+        (0.3, MAX_DRAWS),
+        (5, 5),
+        (KFold(3, shuffle=True, random_state=0), 3),
+    ):
         splits = holdouts(validation, Xa, ya, classifier=True, random_state=0)
         assert len(splits) == n_splits
         for seen, held in splits:
@@ -354,16 +358,15 @@ def test_notebooks_show_the_plan(wine, fitted):
     assert "queries against" not in clone(fitted)._repr_html_()
 
 
-def test_plain_distance_wins_unless_it_is_beaten_by_a_standard_error():
+def test_plain_distance_wins_unless_it_is_beaten_by_half_a_standard_error():
     plain, learned = Setting("none", "f", 0.0, None, 3), Setting("none", "f", 1.0, None, 3)
     table = Table()
-    for a, b in ((0.80, 0.84), (0.80, 0.78), (0.80, 0.81), (0.80, 0.80)):  # gain 0.75 % +- 1.25 %
+    for a, b in ((0.80, 0.84), (0.80, 0.76), (0.80, 0.82), (0.80, 0.80)):  # gain 0.5 % +- 1.7 %
         table.add(plain, a, 0.1)
         table.add(learned, b, 0.1)
     assert table.best() == learned
     assert table.unless_plain_does(learned) == plain
-    for _ in range(4):  # gain 2.4 % +- 0.9 %
-        table.add(plain, 0.80, 0.1)
-        table.add(learned, 0.84, 0.1)
+    table.add(plain, 0.80, 0.1)
+    table.add(learned, 0.84, 0.1)  # gain 1.2 % +- 1.5 %
     assert table.unless_plain_does(learned) == learned
     assert table.unless_plain_does(plain) == plain

@@ -19,13 +19,15 @@ from ejop.metric import components
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 NEIGHBORS = (1, 3, 5, 7, 9, 11, 15, 21)
 #: radii, as quantiles of the training rows' distance to their fifth neighbour
-RADII = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
+RADII = (0.0, 0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 #: the scale is chosen with so many rows to learn from at the most
 SCALE_ROWS = 1500
 #: a share of held-out rows is drawn this often at the most, until so many rows have judged
-MAX_DRAWS, ENOUGH_ROWS = 4, 1000
+MAX_DRAWS, ENOUGH_ROWS = 12, 1000
 #: rows of a share that judge, at the most: more would cost time and change no choice
 MOST_ROWS = 5000
+#: standard errors by which a metric must beat plain distance
+GAIN = 0.5
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,8 @@ class Table:
         return float(gains.mean()), float(error)
 
     def unless_plain_does(self, best: Setting) -> Setting:
-        """The best setting, or the best Euclidean one of its scale where the gain is less than one
-        standard error.
+        """The best setting, or the best Euclidean one of its scale where the gain is less than half
+        a standard error.
 
         The best of many settings looks better than it is, and the more so the fewer rows judge.
         """
@@ -94,7 +96,7 @@ class Table:
             return best
         rival = self.best(plain)
         gain, error = self.better_by(best, rival)
-        return best if gain > 0 and gain >= error - 1e-12 else rival
+        return best if gain > 0 and gain >= GAIN * error - 1e-12 else rival
 
     def frame(self, size_name: str) -> dict[str, NDArray]:
         """Columns in the manner of scikit-learn's ``cv_results_``."""
@@ -121,7 +123,7 @@ def holdouts(
 ) -> list[tuple[NDArray, NDArray]]:
     """Pairs of (rows to learn from, rows that judge).
 
-    A share is drawn once when it holds a thousand rows, and up to four times when it holds fewer;
+    A share is drawn once when it holds a thousand rows, and up to twelve times when it holds fewer;
     it holds 5000 rows at the most. An integer or a splitter is cross-validation.
     """
     if not isinstance(validation, float):

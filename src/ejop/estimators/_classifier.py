@@ -43,7 +43,7 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         Preparation of the columns. "auto" tries none, standard and, where no value is negative,
         hellinger.
     validation : float, int or splitter, default=0.2
-        Share of rows held out to tune on (drawn up to four times while fewer than a thousand rows
+        Share of rows held out to tune on (drawn up to twelve times while fewer than a thousand rows
         have judged, and 5000 rows at the most), or folds of cross-validation.
     n_iter : int, default=1
         Rounds: each learns f and the metric again in the space of the last, and is kept only if
