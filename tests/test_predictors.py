@@ -205,8 +205,9 @@ def test_balls_vote_as_their_rows_would_one_query_at_a_time(rng, weights, row_we
     Y, w = np.eye(3)[rng.integers(0, 3, 80)], rng.uniform(0.5, 2, 80) if row_weights else None
     fallback = vote(*nearest(Q, X, 1), Y, weights="uniform", row_weights=None)
     balls = within(Q, X, 2.0)
-    for radius in (0.5, 1.0, 2.0):
-        found = balls.votes(radius, Y, fallback, weights=weights, row_weights=w)
+    radii = (0.5, 1.0, 2.0)
+    votes = balls.votes(radii, Y, fallback, weights=weights, row_weights=w)
+    for radius, found in zip(radii, votes, strict=True):
         for q in range(40):
             D = np.linalg.norm(X - Q[q], axis=1)
             rows = np.flatnonzero(radius >= D)

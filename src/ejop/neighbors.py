@@ -7,6 +7,7 @@ distances, which the reduction leaves to chance.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -199,30 +200,33 @@ class Balls:
 
     def votes(
         self,
-        radius: float,
+        radii: Sequence[float],
         Y: NDArray,
         fallback: Votes,
         *,
         weights: str,
         row_weights: NDArray | None,
-    ) -> Votes:
-        """Votes of the rows within a radius no larger than that of the search.
+    ) -> Iterator[Votes]:
+        """Votes of the rows within each of some radii no larger than that of the search.
 
         Y has shape (n_samples, n_outputs); a query with no row takes its fallback.
         """
-        inside = radius * (1 + EQUAL) >= self.distances
-        w = self._weights(inside, weights)
-        if row_weights is not None:
-            w = w * row_weights[self.rows]
         starts = np.searchsorted(self.queries, np.arange(self.n_queries + 1))
-        pairs = csr_array((w, self.rows, starts), shape=(self.n_queries, len(Y)))
-        total = np.asarray(pairs.sum(1))[:, None]
-        values = (pairs @ Y) / np.where(total > 0, total, 1)
-        hit = np.bincount(self.queries[inside], minlength=self.n_queries)[:, None] > 0
-        nearness = self._nearness(radius, Y, starts)
-        return Votes(
-            np.where(hit, values, fallback.values), np.where(hit, nearness, fallback.nearness)
-        )
+        nearness = self._nearness(Y, starts)
+        for radius in radii:
+            reach = radius * (1 + EQUAL)
+            inside = reach >= self.distances
+            w = self._weights(inside, weights)
+            if row_weights is not None:
+                w = w * row_weights[self.rows]
+            pairs = csr_array((w, self.rows, starts), shape=(self.n_queries, len(Y)))
+            total = np.asarray(pairs.sum(1))[:, None]
+            values = (pairs @ Y) / np.where(total > 0, total, 1)
+            near = np.where(nearness <= reach, nearness, np.inf)
+            hit = np.bincount(self.queries[inside], minlength=self.n_queries)[:, None] > 0
+            yield Votes(
+                np.where(hit, values, fallback.values), np.where(hit, near, fallback.nearness)
+            )
 
     def _weights(self, inside: NDArray, weights: str) -> NDArray:
         """1, or the inverse distance; a row at distance zero outvotes all others."""
@@ -233,11 +237,11 @@ class Balls:
         inverse = 1 / np.where(exact, 1, self.distances)
         return inside * np.where(outvoted[self.queries], exact, inverse)
 
-    def _nearness(self, radius: float, Y: NDArray, starts: NDArray) -> NDArray:
-        """Distance of each query's nearest row of each output, infinite beyond the radius."""
+    def _nearness(self, Y: NDArray, starts: NDArray) -> NDArray:
+        """Distance of each query's nearest row of each output, infinite for none."""
         out = np.full((self.n_queries, Y.shape[1]), np.inf)
         some = np.flatnonzero(np.diff(starts))
         for c in range(Y.shape[1] if len(some) else 0):
             D = np.where(Y[self.rows, c] > 0, self.distances, np.inf)
             out[some, c] = np.minimum.reduceat(D, starts[some])
-        return np.where(out <= radius * (1 + EQUAL), out, np.inf)
+        return out

@@ -216,8 +216,8 @@ class Predictor(
             radii = self._radii(A, quantiles)
             balls = within(B, A, max(radii), device=self._device)
             fallback = self._fallback(B, A, Y, w)
-            for q, r in zip(quantiles, radii, strict=True):
-                votes = balls.votes(r, Y, fallback, weights=self.weights, row_weights=w)
+            found = balls.votes(radii, Y, fallback, weights=self.weights, row_weights=w)
+            for q, votes in zip(quantiles, found, strict=True):
                 yield q, *self._evaluate(votes, *truth)
 
     def _nearest(self, Q: NDArray, X: NDArray, k: int) -> tuple[NDArray, NDArray]:
@@ -350,9 +350,8 @@ class Predictor(
             return vote(D, near, self._Y, weights=self.weights, row_weights=self._w)
         fallback = self._fallback(Z, self._rows, self._Y, self._w)
         balls = within(Z, self._rows, self.radius_, device=self._device)
-        return balls.votes(
-            self.radius_, self._Y, fallback, weights=self.weights, row_weights=self._w
-        )
+        options = {"weights": self.weights, "row_weights": self._w}
+        return next(balls.votes([self.radius_], self._Y, fallback, **options))
 
     def _html_repr(self) -> str:
         return with_plan(self, super()._html_repr())
