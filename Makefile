@@ -36,7 +36,7 @@ lint: $(VENV)/.test ## ruff and mypy
 	$(BIN)/mypy
 
 test: lint ## lint, type-check and test
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1 $(BIN)/pytest -n 2 --dist worksteal
 
 test-browser: $(VENV)/.test ## install chromium with apt-get where there is none, and open the pages in it
 	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null \

@@ -12,7 +12,9 @@ torch = pytest.importorskip("torch")
 
 from ejop.backends import torch_sum  # noqa: E402
 from ejop.backends.torch import Engine, engines  # noqa: E402
-from ejop.neighbors import within  # noqa: E402
+from ejop.backends.torch_neighbors import DeviceSearch  # noqa: E402
+from ejop.functions import RidgeFunction  # noqa: E402
+from ejop.neighbors import nearest, within  # noqa: E402
 
 DEVICE = os.environ.get("EJOP_TEST_DEVICE", "cpu")
 #: agreement of M with NumPy in float64, relative to its largest entry
@@ -69,6 +71,84 @@ def test_precisions(digits, precision):
     exact = EJOP(bandwidth=0.7).fit(X, y)
     ours = EJOP(bandwidth=0.7, device=DEVICE, precision=precision).fit(X, y)
     assert apart(ours.metric_, exact.metric_) < AGREEMENT[precision]
+
+
+@pytest.mark.parametrize("leave_one_out", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("function", ["kernel", "ridge"])
+def test_steps_beyond_the_factorised_form(rng, function, weighted, leave_one_out):
+    """Kernel matrices are then shifted feature by feature, on either side."""
+    X = rng.normal(size=(120, 4)) * [1, 1, 150, 1]
+    y = (X[:, 0] + X[:, 2] / 150 > 0).astype(int)
+    options = {"function": function, "bandwidth": 1.0, "step": 1.0, "leave_one_out": leave_one_out}
+    if function == "ridge":
+        options["penalty"] = 1e-2
+    w = rng.uniform(0.5, 2, size=120) if weighted else None
+    ours = EJOP(**options, device=DEVICE).fit(X, y, sample_weight=w)
+    numpy = EJOP(**options).fit(X, y, sample_weight=w)
+    assert "direct" in ours.plan_.method
+    assert "direct" in numpy.plan_.method
+    assert "one feature at a time" in str(ours.plan_)
+    assert apart(ours.metric_, numpy.metric_) < AGREEMENT["float64"]
+
+
+@pytest.mark.parametrize("leave_one_out", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_nystrom_is_solved_on_the_device(digits, rng, monkeypatch, weighted, leave_one_out):
+    X, y = digits
+    w = rng.uniform(0.5, 2, size=len(X)) if weighted else None
+    function = RidgeFunction(
+        bandwidth=2.0, penalty=1e-2, max_rows=100, n_centers=60, random_state=0
+    )
+    options = {"function": function, "leave_one_out": leave_one_out}
+    numpy = EJOP(**options).fit(X, y, sample_weight=w)
+    with monkeypatch.context() as m:
+        m.setattr(RidgeFunction, "_fit_nystrom", None)  # the host has no part in it
+        ours = EJOP(**options, device=DEVICE).fit(X, y, sample_weight=w)
+    assert apart(ours.metric_, numpy.metric_) < 1e-8  # 60 centres are nearly dependent
+    np.testing.assert_allclose(ours.jacobian(X[:5]), numpy.jacobian(X[:5]), atol=1e-7)
+
+
+def test_a_device_takes_as_many_centres_as_it_holds(digits, monkeypatch):
+    X, y = digits
+    monkeypatch.setattr("ejop.functions._ridge.MAX_ROWS", 100)
+    function = RidgeFunction(bandwidth=2.0, penalty=1e-2, n_centers=50, random_state=0)
+    options = {"function": function, "random_state": 0}
+    assert not EJOP(**options).fit(X, y).function_.all_rows
+    monkeypatch.setattr(Engine, "most_centers", lambda self: 399)
+    assert not EJOP(**options, device=DEVICE).fit(X, y).function_.all_rows
+    monkeypatch.setattr(Engine, "most_centers", lambda self: 400)
+    assert EJOP(**options, device=DEVICE).fit(X, y).function_.all_rows
+
+
+def test_the_switch_for_tensor_cores_is_put_back_when_the_last_thread_is_done():
+    from ejop.backends.torch import _TensorCores
+
+    switch, cores = torch.backends.cuda.matmul, _TensorCores()
+    before = switch.allow_tf32
+    cores.__enter__()
+    with cores:
+        assert switch.allow_tf32
+    assert switch.allow_tf32  # the first is still at work
+    cores.__exit__()
+    assert switch.allow_tf32 == before
+
+
+def test_a_search_that_does_not_fit_goes_on_in_smaller_blocks(rng, monkeypatch):
+    X = rng.normal(size=(300, 4))
+    plain, tried = DeviceSearch._offsets, []
+
+    def tight(self, queries):
+        tried.append(len(queries))
+        if len(queries) > 50:
+            raise torch.OutOfMemoryError("no room")
+        return plain(self, queries)
+
+    monkeypatch.setattr(DeviceSearch, "_offsets", tight)
+    np.testing.assert_array_equal(nearest(X, X, 3, device=DEVICE)[1], nearest(X, X, 3)[1])
+    there, here = within(X, X, 0.5, device=DEVICE), within(X, X, 0.5)
+    np.testing.assert_array_equal(there.rows, here.rows)
+    assert max(tried) > 50
 
 
 @pytest.mark.parametrize("name", ["gaussian", "ball", "knn", "ridge"])
@@ -176,8 +256,6 @@ def test_split_products_keep_the_digits(rng):
 
 
 def test_neighbours_and_their_ties_are_those_of_the_cpu(rng):
-    from ejop.neighbors import nearest
-
     X = rng.integers(0, 4, size=(500, 5)).astype(float)  # ties everywhere
     Q = rng.integers(0, 4, size=(60, 5)).astype(float)
     for a, b in zip(nearest(Q, X, 7, device=DEVICE), nearest(Q, X, 7), strict=True):
@@ -258,8 +336,39 @@ def test_the_classifier_takes_tensors(digits):
     options = {"function": "kernel", "scale": "standard", "random_state": 0}
     ours = EJOPClassifier(**options).fit(rows[:300], labels[:300])
     numpy = EJOPClassifier(**options, device=DEVICE).fit(X[:300], y[:300])
-    np.testing.assert_array_equal(ours.predict(rows[300:]), numpy.predict(X[300:]))
+    assert ours.score(rows[300:], labels[300:]) == numpy.score(X[300:], y[300:])
+    for found, expected in (
+        (ours.predict(rows[300:]), numpy.predict(X[300:])),
+        (ours.predict_proba(rows[300:]), numpy.predict_proba(X[300:])),
+        (ours.kneighbors(rows[300:])[1], numpy.kneighbors(X[300:])[1]),
+        (ours.explain(rows[300:305]), numpy.explain(X[300:305])),
+    ):
+        assert found.device == rows.device
+        np.testing.assert_allclose(found.cpu().numpy(), expected, atol=1e-8)
+    named = EJOPClassifier(**options).fit(rows[:300], np.array(list("abcdefghij"))[y[:300]])
+    assert set(named.predict(rows[300:])) <= set("abcdefghij")
     mapped = ours.transform(rows[300:])
     assert isinstance(mapped, torch.Tensor)
     assert mapped.device == rows.device
     np.testing.assert_allclose(mapped.cpu().numpy(), numpy.transform(X[300:]), atol=1e-8)
+
+
+@pytest.mark.skipif(not os.environ.get("SCIPY_ARRAY_API"), reason="runs with SCIPY_ARRAY_API=1")
+def test_array_api_dispatch_keeps_tensors_through_a_pipeline(digits):
+    from sklearn import config_context
+    from sklearn.metrics import accuracy_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import MaxAbsScaler
+
+    X, y = digits
+    rows, labels = torch.as_tensor(X, device=DEVICE), torch.as_tensor(y, device=DEVICE)
+    plain = make_pipeline(MaxAbsScaler(), EJOP(random_state=0)).fit(X[:300], y[:300])
+    model = EJOPClassifier(function="kernel", scale="none", random_state=0)
+    with config_context(array_api_dispatch=True):
+        ours = make_pipeline(MaxAbsScaler(), EJOP(random_state=0)).fit(rows[:300], labels[:300])
+        mapped = ours.transform(rows[300:])
+        model.fit(rows[:300], labels[:300])
+        accuracy = accuracy_score(labels[300:], model.predict(rows[300:]))
+        assert accuracy == pytest.approx(model.score(rows[300:], labels[300:]), abs=1e-6)
+    assert mapped.device == rows.device
+    np.testing.assert_allclose(mapped.cpu().numpy(), plain.transform(X[300:]), atol=1e-8)

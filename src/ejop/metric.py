@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral, Real
 
 import numpy as np
@@ -10,12 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from ejop.subspace import spectral_gap
 
 
-def eigh_descending(M: NDArray) -> tuple[NDArray, NDArray]:
+def eigh_descending(
+    M: NDArray, solver: Callable[[NDArray], tuple[NDArray, NDArray]] = np.linalg.eigh
+) -> tuple[NDArray, NDArray]:
     """Eigenvalues of a PSD matrix, largest first and none negative, with unit eigenvectors as
     columns.
 
     The entry of largest magnitude of each eigenvector is positive, so that signs do not depend on
-    the machine.
+    the machine. ``solver`` gives eigenvalues, ascending, and eigenvectors.
 
     Examples
     --------
@@ -24,7 +27,7 @@ def eigh_descending(M: NDArray) -> tuple[NDArray, NDArray]:
     >>> eigh_descending(np.diag([1.0, 4.0]))[0]
     array([4., 1.])
     """
-    values, vectors = np.linalg.eigh(M)
+    values, vectors = solver(M)
     values, vectors = np.maximum(values[::-1], 0), vectors[:, ::-1]
     largest = np.abs(vectors).argmax(0)
     signs = np.sign(vectors[largest, np.arange(vectors.shape[1])])

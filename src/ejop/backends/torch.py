@@ -9,9 +9,9 @@ Distances are never rounded: an exponent magnifies their error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +29,8 @@ STRETCH = 3072
 FEW_TERMS = 1024
 #: share of a card's free memory that temporaries may take
 MEMORY_SHARE = 0.6
+#: matrices of centres that solving for ridge holds at once
+CENTER_MATRICES = 3
 INSTALL = "pip install 'ejop[gpu]'"
 
 
@@ -56,8 +58,10 @@ def device_of(X: Any) -> Any:
     return X.device if is_tensor(X) else None
 
 
-def like(values: NDArray, X: Any) -> Any:
-    """An array as a tensor on the device of X."""
+def follow(values: NDArray, X: Any) -> Any:
+    """An array as a tensor on the device of X where X is one; names stay an array."""
+    if not is_tensor(X) or values.dtype.kind not in "fiub":
+        return values
     return load().as_tensor(values, device=X.device)
 
 
@@ -118,38 +122,54 @@ class Engine:
 
     def matmul(self, A: torch.Tensor, B: Factor, *, exact: bool = False) -> torch.Tensor:
         """A @ B in this precision; ``exact`` keeps float32 accuracy whatever it is."""
-        if B.stacked is not None:
-            high, low = _split(A)
-            with _tf32(True):
+        with _tensor_cores:
+            if B.stacked is not None:
+                high, low = _split(A)
                 return load().cat([high, high, low], dim=-1) @ B.stacked
-        if B.low is not None:
-            return self._split_product(A, B)
-        if exact or self.precision != "bf16":
-            with _tf32(not exact and self.precision == "tf32"):
+            if B.low is not None:
+                return self._split_product(A, B)
+            if exact or self.precision != "bf16":
                 return A @ B.high
-        return _bf16_product(A.bfloat16(), B.high)
+            return _bf16_product(A.bfloat16(), B.high)
 
     def _split_product(self, A: torch.Tensor, B: Factor) -> torch.Tensor:
         """Three TF32 products, over stretches that tensor cores sum without losing digits."""
         high, low = _split(A)
         out = None
-        with _tf32(True):
-            for s in range(0, A.shape[-1], STRETCH):
-                part = slice(s, s + STRETCH)
-                B_high, B_low = B.high[..., part, :], B.low[..., part, :]
-                if out is None:
-                    out = high[..., part] @ B_high
-                else:
-                    _add_product(out, high[..., part], B_high)
-                _add_product(out, high[..., part], B_low)
-                _add_product(out, low[..., part], B_high)
+        for s in range(0, A.shape[-1], STRETCH):
+            part = slice(s, s + STRETCH)
+            B_high, B_low = B.high[..., part, :], B.low[..., part, :]
+            if out is None:
+                out = high[..., part] @ B_high
+            else:
+                _add_product(out, high[..., part], B_high)
+            _add_product(out, high[..., part], B_low)
+            _add_product(out, low[..., part], B_high)
         assert out is not None
         return out
+
+    def eigh(self, M: NDArray) -> tuple[NDArray, NDArray]:
+        """Eigenvalues, ascending, and eigenvectors of a symmetric matrix in float64."""
+        torch = load()
+        if self.device.type == "mps":  # has no float64
+            return np.linalg.eigh(M)
+        values, vectors = torch.linalg.eigh(torch.as_tensor(M, device=self.device))
+        return values.cpu().numpy(), vectors.cpu().numpy()
 
     def _splits(self, exact: bool) -> bool:
         if not self.has_tensor_cores or self.precision == "float64":
             return False
         return exact or self.precision == "float32"
+
+    def most_centers(self) -> int:
+        """Rows whose kernel matrix and its factor, in float64, take a share of all memory.
+
+        Of all memory, not of what is free: a result must not depend on who else uses the card.
+        """
+        if self.device.type != "cuda":
+            return 0
+        total = load().cuda.get_device_properties(self.device).total_memory
+        return int(np.sqrt(MEMORY_SHARE * total / (CENTER_MATRICES * 8)))
 
     def free_memory(self) -> int:
         """Bytes that temporaries may take."""
@@ -205,16 +225,61 @@ def _add_product(out: torch.Tensor, A: torch.Tensor, B: torch.Tensor) -> None:
         out.baddbmm_(A, B)
 
 
-@contextmanager
-def _tf32(allowed: bool) -> Iterator[None]:
-    """The library's switch for TF32, put back afterwards."""
-    switch = load().backends.cuda.matmul
-    before = switch.allow_tf32
-    switch.allow_tf32 = allowed
-    try:
-        yield
-    finally:
-        switch.allow_tf32 = before
+class _TensorCores:
+    """The library's switch for TF32: on while any thread multiplies, then put back.
+
+    The switch is one for all cards and threads. Every product here either may take tensor cores or
+    is in a type that they do not round, so one thread's product does not mind that another's is on.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._users, self._before = Lock(), 0, False
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._users:
+                switch = load().backends.cuda.matmul
+                self._before, switch.allow_tf32 = switch.allow_tf32, True
+            self._users += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                load().backends.cuda.matmul.allow_tf32 = self._before
+
+
+_tensor_cores = _TensorCores()
+
+
+def halving(
+    work: Callable[[slice], Any], n: int, block: int, tell: Callable[[str], None] | None = None
+) -> Iterator[Any]:
+    """Results of consecutive blocks of n rows; a block that does not fit in memory is halved.
+
+    Parameters
+    ----------
+    work : callable
+        Takes a slice; must change nothing before it is sure to succeed.
+    n, block : int
+    tell : callable, optional
+        Called with a sentence when a block is halved.
+    """
+    torch = load()
+    start = 0
+    while start < n:
+        try:
+            result = work(slice(start, min(n, start + block)))
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            if block == 1:
+                raise
+            block = max(1, block // 2)
+            if tell is not None:
+                tell(f"out of memory: blocks of {block}")
+            continue
+        yield result
+        start += block
 
 
 def engines(device: Any, precision: str | None, dtype: Any) -> list[Engine]:

@@ -9,7 +9,6 @@ import numpy as np
 from ejop.backends.gaussian import EXPONENT_LIMIT, SAFE
 from ejop.backends.torch import Engine, Factor, load
 from ejop.functions import Function, KernelSmoother, NeighborsSmoother, RidgeFunction
-from ejop.kernels import Compact
 
 if TYPE_CHECKING:
     import torch
@@ -30,6 +29,9 @@ def twin(function: Function, engine: Engine, step: np.ndarray | None) -> TorchFu
     step : ndarray of shape (n_features,) or None
         None for the analytic derivative.
     """
+    from ejop.backends.torch_compact import TorchCompact, TorchNeighbors
+    from ejop.backends.torch_ridge import TorchRidge
+
     if isinstance(function, RidgeFunction):
         return TorchRidge(function, engine, step)
     if isinstance(function, NeighborsSmoother):
@@ -47,9 +49,12 @@ class TorchFunction:
     """Base: rows on the device, centred, and how differences become Jacobians (m, c, d)."""
 
     name = ""
+    #: whether kernel matrices are shifted one feature at a time
+    direct = False
 
     def __init__(self, function: Function, engine: Engine, step: np.ndarray | None) -> None:
         self.function, self.engine = function, engine
+        self.notes: list[str] = []
         self.center = engine.tensor(function._center)
         self.Y = engine.tensor(function.Y_)
         self.X = engine.tensor(function.X_) - self.center
@@ -64,6 +69,18 @@ class TorchFunction:
 
     def prepare(self) -> None:
         """Tables that all blocks share."""
+
+    def overflows(self, exponents: torch.Tensor, kind: np.dtype) -> bool:
+        """Whether the factorised form cannot be had; the name and the notes then say so."""
+        largest, limit = float(exponents.abs().max()), EXPONENT_LIMIT[kind]
+        self.direct = largest > limit
+        if self.direct:
+            self.name = self.name.replace("product", "direct")
+            self.notes.append(
+                f"exponents reach {largest:.3g}, beyond {limit:g} for {kind}: "
+                "kernel matrices are shifted one feature at a time"
+            )
+        return self.direct
 
     def bytes_per_query(self) -> int:
         """Peak of temporaries for one query."""
@@ -133,14 +150,8 @@ class TorchGaussian(TorchFunction):
         else:
             middle = (self.Z.max(0).values + self.Z.min(0).values) / 2
             exponents = (self.Z - middle) * (self.step / h2)
-            limit = EXPONENT_LIMIT[kind]
-            largest = float(exponents.abs().max())
-            if largest > limit:
-                raise FloatingPointError(
-                    f"`step` needs exponents up to {largest:.3g}, beyond {limit:g} for "
-                    f"{self.engine.precision}; lower `step`, raise `bandwidth`, use "
-                    "precision='float64' or device=None."
-                )
+            if self.overflows(exponents, kind):
+                return
             E = exponents.exp_()
             table = torch.hstack([E, 1 / E])
         self.width = table.shape[1]
@@ -153,6 +164,8 @@ class TorchGaussian(TorchFunction):
         whether one that counts could have underflown, so that it does not wait for the answer;
         then, and for all blocks after that, each query's largest weight is scaled to one.
         """
+        if self.direct:
+            return self._directly(rows, leave_out=leave_out, softmax=softmax)
         J, lowest = self._attempt(rows, leave_out=leave_out, softmax=softmax)
         if not self.rescale and float(lowest) < self.safe:
             self.rescale = True
@@ -180,17 +193,41 @@ class TorchGaussian(TorchFunction):
         J = self.central(sums[:, :, : self.d], sums[:, :, self.d :], softmax=softmax)
         return J, lowest
 
-    def sums(
-        self, Q: torch.Tensor, exclude: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """sum_i K_qi Y_ic table_ij (c, m, columns) and sum_i K_qi table_ij, up to a factor of each
-        query, and the smallest logarithm of a query's largest weight."""
+    def _directly(self, rows: torch.Tensor, *, leave_out: bool, softmax: bool) -> torch.Tensor:
+        """Jacobians in the log domain, safe for any step and scale."""
+        torch = load()
+        assert self.step is not None
+        exclude = rows if leave_out else None
+        L, targets = self.log_kernel(self.X[rows], exclude), _with_ones(self.Ys)
+        prior = self.prior_without(exclude, len(rows)).T
+        out = L.new_empty((2, self.c, len(rows), self.d))
+        for j in range(self.d):
+            tilt = self.Z[:, j] * (self.step[j] / self.function.bandwidth_**2)
+            for side, sign in enumerate((1, -1)):
+                moved = L + sign * tilt
+                top = moved.amax(1, keepdim=True)
+                sums = (moved - top.masked_fill(top <= NO_WEIGHT / 2, 0)).exp_() @ targets
+                mass = sums[:, -1]
+                values = sums[:, :-1].T / mass.masked_fill(mass <= 0, 1)
+                out[side, :, :, j] = torch.where(mass > 0, values, prior)
+        return self.central(out[0], out[1], softmax=softmax)
+
+    def log_kernel(self, Q: torch.Tensor, exclude: torch.Tensor | None) -> torch.Tensor:
+        """Logarithm of the weighted kernel, (m, n), minus infinity at a query's own row."""
         torch = load()
         own = (Q * Q).sum(1, keepdim=True) / (-2 * self.function.bandwidth_**2)
         lifted = _padded(torch.hstack([Q, torch.ones_like(own), own]))
         L = self.engine.matmul(lifted, self.rows, exact=True)
         if exclude is not None:
             L[torch.arange(len(Q), device=L.device), self.position[exclude]] = -torch.inf
+        return L
+
+    def sums(
+        self, Q: torch.Tensor, exclude: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """sum_i K_qi Y_ic table_ij (c, m, columns) and sum_i K_qi table_ij, up to a factor of each
+        query, and the smallest logarithm of a query's largest weight."""
+        L = self.log_kernel(Q, exclude)
         top = L.amax(1, keepdim=True)
         if self.rescale:
             L -= top.masked_fill(top <= NO_WEIGHT / 2, 0)
@@ -233,197 +270,14 @@ def _aligned(labels: np.ndarray | None, n: int, c: int) -> tuple[np.ndarray, lis
     return np.concatenate(parts), slices
 
 
+def _with_ones(Y: torch.Tensor) -> torch.Tensor:
+    """Targets with a column of ones, whose sum is that of the weights."""
+    return load().hstack([Y, Y.new_ones(len(Y), 1)])
+
+
 def _padded(A: torch.Tensor) -> torch.Tensor:
     """Columns of zeros added up to a multiple of ALIGNMENT."""
     return load().nn.functional.pad(A, (0, -A.shape[1] % ALIGNMENT))
-
-
-class TorchRidge(TorchFunction):
-    """Kernel ridge with all rows, or Nystrom centres, solved on the device in float64."""
-
-    name = "ridge-product"
-
-    def prepare(self) -> None:
-        """Solve for coefficients, keep what leaves rows out, and tabulate the exponentials."""
-        torch, f = load(), self.function
-        self.h2 = f.bandwidth_**2
-        # coefficients of either sign nearly cancel in the sums, so all of this is in float64
-        self.precise = Engine(self.engine.device, "float64")
-        self.Z = self.precise.tensor(f.centers_) - self.precise.tensor(f._center)
-        self.prior = self.precise.tensor(np.asarray(f.prior_, dtype=np.float64))
-        self.influence: Any = None
-        if f.all_rows:
-            self._solve()
-        else:
-            self.coefficients = self.precise.tensor(f.coefficients_)
-        if self.step is None:
-            self.table = torch.hstack([self.Z, self.Z.new_ones(len(self.Z), 1)])
-            return
-        self.t = self.step.double()
-        self.middle = (self.Z.max(0).values + self.Z.min(0).values) / 2
-        exponents = (self.Z - self.middle) * (self.t / self.h2)
-        if float(exponents.abs().max()) > EXPONENT_LIMIT[np.dtype(np.float64)]:
-            raise FloatingPointError(
-                "`step` needs exponents beyond float64; lower `step` or use device=None."
-            )
-        E = exponents.exp_()
-        self.table = torch.hstack([E, 1 / E])
-
-    def _solve(self) -> None:
-        """a = S (S K S + penalty I)^-1 S (Y - mean); the matrix itself leaves rows out."""
-        torch, f = load(), self.function
-        S = self.precise.tensor(np.sqrt(f._weights()))
-        K = self.kernel(self.Z, self.Z) * S[:, None] * S
-        K.diagonal().add_(f.penalty_)
-        inverse = torch.cholesky_inverse(torch.linalg.cholesky(K))
-        influence = S[:, None] * inverse * S
-        self.influence = influence
-        self.coefficients = influence @ (self.precise.tensor(f.Y_) - self.prior)
-        f.coefficients_ = self.coefficients.cpu().numpy()
-
-    def left_out(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """What to subtract to leave rows out: f(x) - (k(x) . b_i) s_i for row i."""
-        torch = load()
-        if self.influence is None:
-            b, s = self.function.leave_one_out(rows.cpu().numpy())
-            return self.precise.tensor(b), self.precise.tensor(s)
-        b = self.influence[rows]
-        own = b[torch.arange(len(rows), device=b.device), rows][:, None]
-        return b, torch.where(own > 0, self.coefficients[rows] / own.clamp(min=1e-300), 0)
-
-    def bytes_per_query(self) -> int:
-        """Peak of temporaries for one query, in float64."""
-        return (4 * self.n + 4 * (self.c + 1) * 2 * self.d) * 8
-
-    def kernel(self, A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
-        """exp(-|a - b|^2 / 2h^2)."""
-        D = (A * A).sum(1, keepdim=True) + (B * B).sum(1) - 2 * A @ B.T
-        return (D.clamp_(min=0) * (-0.5 / self.h2)).exp_()
-
-    def jacobian(self, rows: torch.Tensor, *, leave_out: bool, softmax: bool) -> torch.Tensor:
-        """Jacobians at training rows, (c, m, d)."""
-        torch = load()
-        f = self.function
-        Q = self.precise.tensor(f.X_[rows.cpu().numpy()]) - self.precise.tensor(f._center)
-        K = self.kernel(Q, self.Z)
-        sums = torch.stack([(K * self.coefficients[:, k]) @ self.table for k in range(self.c)])
-        if leave_out:
-            b, s = self.left_out(rows)
-            mine = (K * b) @ self.table
-            sums -= s.T[:, :, None] * mine
-        if self.step is None:
-            values = sums[:, :, -1]
-            J = (sums[:, :, :-1] - values[:, :, None] * Q) / self.h2
-            return softmax_chain(values + self.prior[:, None], J) if softmax else J
-        tilt = (self.t / self.h2) * (Q - self.middle)
-        drop = self.t**2 / (2 * self.h2)
-        plus = sums[:, :, : self.d] * (-tilt - drop).exp() + self.prior[:, None, None]
-        minus = sums[:, :, self.d :] * (tilt - drop).exp() + self.prior[:, None, None]
-        if softmax:
-            plus, minus = plus.softmax(0), minus.softmax(0)
-        return (plus - minus) * (0.5 / self.t)
-
-
-class TorchCompact(TorchFunction):
-    """Compact kernels: one kernel matrix a shifted feature, over the rows within reach."""
-
-    name = "compact"
-
-    def prepare(self) -> None:
-        """The factor of distances."""
-        self.rows = self.engine.factor(self.X.T.contiguous(), exact=True)
-
-    def jacobian(self, rows: torch.Tensor, *, leave_out: bool, softmax: bool) -> torch.Tensor:
-        """Jacobians at training rows, (c, m, d)."""
-        torch = load()
-        assert self.step is not None
-        Q = self.X[rows]
-        D = self.squared_distances(Q, self.rows)
-        if leave_out:
-            D[torch.arange(len(rows), device=D.device), rows] = torch.inf
-        reach = (self.function.bandwidth_ + float(self.step.max())) ** 2
-        near = (reach * (1 + 1e-5) >= D).any(0).nonzero()[:, 0]
-        D, X = D[:, near], self.X[near]
-        Y = torch.hstack([self.Y, self.Y.new_ones(self.n, 1)])[near]
-        if self.weights is not None:
-            Y = Y * self.weights[near, None]
-        prior = self.prior_without(rows if leave_out else None, len(rows))
-        out = D.new_empty((2, self.c, len(rows), self.d))
-        for j in range(self.d):
-            t = self.step[j]
-            across = 2 * t * (Q[:, j : j + 1] - X[:, j])
-            for side, sign in enumerate((1, -1)):
-                out[side, :, :, j] = self.values(D + sign * across + t * t, Y, prior).T
-        return self.central(out[0], out[1], softmax=softmax)
-
-    def values(self, D: torch.Tensor, Y: torch.Tensor, prior: torch.Tensor) -> torch.Tensor:
-        """Weighted means of targets at squared distances D, the prior where none is within."""
-        torch = load()
-        kernel = self.function._kernel
-        assert isinstance(kernel, Compact)
-        u = (D / self.function.bandwidth_**2).clamp_(min=0)
-        inside = u <= 1
-        weights = (1 - u.clamp(max=1) ** (kernel.inner / 2)) ** kernel.outer * inside
-        sums = weights @ Y
-        mass = sums[:, -1:]
-        return torch.where(mass > 0, sums[:, :-1] / mass.clamp(min=1e-300), prior)
-
-
-class TorchNeighbors(TorchFunction):
-    """k nearest rows: candidates once, ranked again for every shift."""
-
-    name = "neighbors"
-
-    def prepare(self) -> None:
-        """The factor of distances."""
-        self.rows = self.engine.factor(self.X.T.contiguous(), exact=True)
-
-    def jacobian(self, rows: torch.Tensor, *, leave_out: bool, softmax: bool) -> torch.Tensor:
-        """Jacobians at training rows, (c, m, d)."""
-        torch = load()
-        assert self.step is not None
-        k = self.function.n_neighbors
-        Q = self.X[rows]
-        D = self.squared_distances(Q, self.rows)
-        if leave_out:
-            D[torch.arange(len(rows), device=D.device), rows] = torch.inf
-        kth = D.kthvalue(k, 1).values
-        far = (kth.sqrt() + 2 * self.step.max()) ** 2 * (1 + 1e-5)
-        n_candidates = max(k, int((far[:, None] >= D).sum(1).max()))
-        near = D.topk(n_candidates, 1, largest=False, sorted=False).indices
-        near = near.sort(1).values  # equal distances go to the earlier row
-        # from the rows themselves: products lose digits that decide who is nearer
-        exact = _pair_distances(Q, self.X, near)
-        exact[D.gather(1, near) == torch.inf] = torch.inf
-        Y = self.Y[near] if self.weights is None else self.Y[near] * self.weights[near][:, :, None]
-        mass = None if self.weights is None else self.weights[near]
-        out = D.new_empty((2, self.c, len(rows), self.d))
-        for j in range(self.d):
-            t = self.step[j]
-            across = 2 * t * (Q[:, j : j + 1] - self.X[:, j][near])
-            for side, sign in enumerate((1, -1)):
-                order = (exact + sign * across).sort(dim=1, stable=True).indices[:, :k]
-                out[side, :, :, j] = self.means(Y, mass, order).T
-        return self.central(out[0], out[1], softmax=softmax)
-
-    def means(
-        self, Y: torch.Tensor, mass: torch.Tensor | None, order: torch.Tensor
-    ) -> torch.Tensor:
-        """Mean targets of chosen candidates, (m, c)."""
-        chosen = Y.gather(1, order[:, :, None].expand(-1, -1, self.c)).sum(1)
-        if mass is None:
-            return chosen / order.shape[1]
-        return chosen / mass.gather(1, order).sum(1, keepdim=True)
-
-
-def _pair_distances(Q: torch.Tensor, X: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
-    """|q - x|^2 of given pairs, feature by feature in pieces of bounded memory, (m, k)."""
-    out = Q.new_empty(near.shape)
-    piece = max(1, 50_000_000 // (near.shape[1] * Q.shape[1]))
-    for s in range(0, len(Q), piece):
-        difference = X[near[s : s + piece]] - Q[s : s + piece, None]
-        out[s : s + piece] = (difference * difference).sum(2)
-    return out
 
 
 def softmax_chain(values: torch.Tensor, J: torch.Tensor) -> torch.Tensor:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ejop.backends.torch import engines, load
+from ejop.backends.torch import engines, halving, load
 
-#: distances held at once
-MAX_PAIRS = 500_000_000
 #: coordinates of pairs held at once
 MAX_VALUES = 50_000_000
 #: rounding errors of a distance product that a ball allows for before its pairs are measured
@@ -42,45 +39,52 @@ class DeviceSearch:
 
     def candidates(self, Q: NDArray, k: int) -> NDArray:
         """Row numbers of the k nearest, in any order, (m, k)."""
-        out = np.empty((len(Q), k), dtype=np.int64)
-        for part, _, D in self._blocks(Q):
-            found = D.topk(k, 1, largest=False, sorted=False).indices
-            out[part] = found.cpu().numpy()
-        return out
+
+        def nearest(block: slice) -> NDArray:
+            D = self._offsets(self._queries(Q[block]))
+            return D.topk(k, 1, largest=False, sorted=False).indices.cpu().numpy()
+
+        return np.concatenate(list(halving(nearest, len(Q), self._block())))
 
     def within(self, Q: NDArray, radius: float) -> tuple[NDArray, NDArray]:
         """Pairs (query, row) that may lie within the radius, by query, then by row."""
-        found = [np.empty((0, 2), dtype=np.int64)]
         rounding = SLACK * load().finfo(self.rows.dtype).eps
-        for part, queries, D in self._blocks(Q):
+
+        def near(block: slice) -> NDArray:
+            queries = self._queries(Q[block])
             norms = (queries * queries).sum(1, keepdim=True)
             reach = radius * radius - norms + rounding * (norms + self.norms.max())
-            pairs = (reach >= D).nonzero().cpu().numpy()
-            pairs[:, 0] += part.start
-            found.append(pairs)
-        near = np.concatenate(found)
-        return near[:, 0], near[:, 1]
+            pairs = (reach >= self._offsets(queries)).nonzero().cpu().numpy()
+            pairs[:, 0] += block.start
+            return pairs
 
-    def _blocks(self, Q: NDArray) -> Iterator[tuple[slice, Any, Any]]:
-        """Blocks of queries: which, centred, and |x - q|^2 - |q|^2 of all rows x, (m, n)."""
-        step = max(1, MAX_PAIRS // len(self.rows))
-        for s in range(0, len(Q), step):
-            queries = self.engine.tensor(Q[s : s + step] - self.center)
-            D = self.engine.matmul(queries, self.factor, exact=True)
-            D *= -2
-            D += self.norms
-            yield slice(s, s + step), queries, D
+        found = np.concatenate(list(halving(near, len(Q), self._block())))
+        return found[:, 0], found[:, 1]
+
+    def _block(self) -> int:
+        """Queries whose distances to all rows take half of the memory for temporaries."""
+        return max(1, self.engine.free_memory() // (2 * self.norms.nbytes))
+
+    def _queries(self, Q: NDArray) -> Any:
+        return self.engine.tensor(Q - self.center)
+
+    def _offsets(self, queries: Any) -> Any:
+        """|x - q|^2 - |q|^2 of all rows x, (m, n)."""
+        D = self.engine.matmul(queries, self.factor, exact=True)
+        D *= -2
+        D += self.norms
+        return D
 
     def distances(self, Q: NDArray, queries: NDArray, rows: NDArray) -> NDArray:
         """Distances of given pairs in float64."""
         torch = load()
-        out = np.empty(len(rows))
-        step = max(1, MAX_VALUES // Q.shape[1])
         kind = torch.float32 if self.engine.device.type == "mps" else torch.float64
         points = torch.as_tensor(np.ascontiguousarray(Q), device=self.engine.device)
-        for s in range(0, len(rows), step):
-            part = slice(s, s + step)
-            there = self.exact[self.engine.index(rows[part])].to(kind)
-            difference = there - points[self.engine.index(queries[part])].to(kind)
-            out[part] = (difference * difference).sum(1).sqrt().cpu().numpy()
-        return out
+
+        def measure(block: slice) -> NDArray:
+            there = self.exact[self.engine.index(rows[block])].to(kind)
+            difference = there - points[self.engine.index(queries[block])].to(kind)
+            return (difference * difference).sum(1).sqrt().cpu().numpy()
+
+        step = max(1, MAX_VALUES // Q.shape[1])
+        return np.concatenate([np.empty(0), *halving(measure, len(rows), step)])

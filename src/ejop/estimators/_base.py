@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -18,7 +19,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ejop.backends.plan import Plan, make_plan
-from ejop.backends.torch import PRECISIONS, Engine, device_of, engines, to_host
+from ejop.backends.torch import PRECISIONS, Engine, device_of, engines, follow, to_host
 from ejop.differences import check_step, jacobian, mass_threshold
 from ejop.estimators._linear import LinearMetricEstimator
 from ejop.expectation import expected_outer_product
@@ -101,8 +102,8 @@ class OuterProductEstimator(LinearMetricEstimator):
         rows, Y, weights = self._validate(X, y, sample_weight, first=True)
         _require_two(rows)
         function = self._make_function()
-        if self._devices and isinstance(function, RidgeFunction):
-            function._deferred = True  # the device solves
+        if self._devices and isinstance(function, RidgeFunction):  # the device solves
+            function._device_rows = min(one.most_centers() for one in self._devices)
         function.fit(rows, Y, weights)
         step = self._choose_step(function)
         total, plan = self._sum(function, step, self._query_rounds(len(rows)), weights)
@@ -240,37 +241,15 @@ class OuterProductEstimator(LinearMetricEstimator):
         rounds: list[NDArray],
         weights: NDArray | None,
     ) -> tuple[OuterProduct, Plan]:
-        if self._devices:
-            return self._sum_on_devices(function, step, rounds, weights)
         leave_out = self.leave_one_out and function.leaves_out
-        n_queries = len(rounds[0])
-        plan = make_plan(
-            function,
-            n_queries,
-            step,
-            n_jobs=self.n_jobs,
-            memory_limit=self.memory_limit,
-            n_excluded=n_queries if leave_out else 0,
-        )
-        min_mass = self._min_mass(function)
+        prepare = self._on_devices if self._devices else self._on_host
+        add, plan, min_mass = prepare(function, step, len(rounds[0]), weights, leave_out)
         total, zeroed = None, 0
-        n_blocks = len(plan.blocks(n_queries)) if len(rounds) == 1 else None
+        counted = len(rounds) == 1 and not self._devices  # a device may halve its blocks
+        n_blocks = len(plan.blocks(len(rounds[0]))) if counted else None
         with fit_task(self, type(self).__name__, n_blocks), _released(function):
             for queries in rounds:
-                part, n_zeroed = expected_outer_product(
-                    function,
-                    queries,
-                    plan,
-                    step=step,
-                    leave_one_out=leave_out,
-                    weights=weights,
-                    softmax=self._softmax(),
-                    diagonal=self.diagonal,
-                    min_mass=min_mass,
-                    progress=lambda parts, n: track(
-                        parts, n, self, type(self).__name__, self.verbose
-                    ),
-                )
+                part, n_zeroed = add(queries)
                 total = part if total is None else total.merge(part)
                 zeroed += n_zeroed
                 if total.relative_error() <= self.tol:
@@ -280,41 +259,69 @@ class OuterProductEstimator(LinearMetricEstimator):
         self._annotate(plan, function, total, min_mass, zeroed)
         return total, plan
 
-    def _sum_on_devices(
+    def _on_host(
         self,
         function: Function,
         step: NDArray | None,
-        rounds: list[NDArray],
+        n_queries: int,
         weights: NDArray | None,
-    ) -> tuple[OuterProduct, Plan]:
-        """The same sum by torch."""
+        leave_out: bool,
+    ) -> tuple[Callable[[NDArray], tuple[OuterProduct, int]], Plan, float | None]:
+        """How to sum some queries with NumPy and compiled loops, the plan, and the mass needed."""
+        plan = make_plan(
+            function,
+            n_queries,
+            step,
+            n_jobs=self.n_jobs,
+            memory_limit=self.memory_limit,
+            n_excluded=n_queries if leave_out else 0,
+        )
+        min_mass = self._min_mass(function)
+        add = partial(
+            expected_outer_product,
+            function,
+            plan=plan,
+            step=step,
+            leave_one_out=leave_out,
+            weights=weights,
+            softmax=self._softmax(),
+            diagonal=self.diagonal,
+            min_mass=min_mass,
+            progress=self._track,
+        )
+        return add, plan, min_mass
+
+    def _on_devices(
+        self,
+        function: Function,
+        step: NDArray | None,
+        n_queries: int,
+        weights: NDArray | None,
+        leave_out: bool,
+    ) -> tuple[Callable[[NDArray], tuple[OuterProduct, int]], Plan, None]:
+        """The same by torch."""
+        from ejop.backends import torch_sum
         from ejop.backends.torch_functions import twin
-        from ejop.backends.torch_sum import expected_outer_product as device_sum
 
         twins = [twin(function, engine, step) for engine in self._devices]
-        total = plan = None
-        with fit_task(self, type(self).__name__, None):
-            for queries in rounds:
-                part, latest = device_sum(
-                    twins,
-                    queries,
-                    leave_one_out=self.leave_one_out,
-                    weights=weights,
-                    softmax=self._softmax(),
-                    memory_limit=self.memory_limit,
-                    progress=lambda parts, n: track(
-                        parts, n, self, type(self).__name__, self.verbose
-                    ),
-                )
-                plan = plan or latest
-                total = part if total is None else total.merge(part)
-                if total.relative_error() <= self.tol:
-                    break
-        assert total is not None
-        assert plan is not None
-        plan.n_queries = total.count
-        self._annotate(plan, function, total, None, 0)
-        return total, plan
+        plan = torch_sum.make_plan(twins, n_queries, self.memory_limit)
+
+        def add(queries: NDArray) -> tuple[OuterProduct, int]:
+            total = torch_sum.expected_outer_product(
+                twins,
+                queries,
+                plan,
+                leave_one_out=leave_out,
+                weights=weights,
+                softmax=self._softmax(),
+                progress=self._track,
+            )
+            return total, 0
+
+        return add, plan, None
+
+    def _track(self, parts: Any, n: int) -> Any:
+        return track(parts, n, self, type(self).__name__, self.verbose)
 
     def _annotate(
         self,
@@ -364,7 +371,8 @@ class OuterProductEstimator(LinearMetricEstimator):
     ) -> None:
         """All fitted state at once, so that an interrupted fit leaves none."""
         metric = total.mean()
-        values, vectors = eigh_descending(metric)
+        solver = self._devices[0].eigh if self._devices else np.linalg.eigh
+        values, vectors = eigh_descending(metric, solver)
         flat = values[0] <= self._rounding(function, step)
         rows = components(
             np.zeros_like(values) if flat else values,
@@ -418,14 +426,14 @@ class OuterProductEstimator(LinearMetricEstimator):
         J : ndarray of shape (n_samples, n_features, n_outputs)
         """
         check_is_fitted(self)
-        rows: NDArray = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        rows: NDArray = validate_data(self, to_host(X), reset=False, dtype=[np.float64, np.float32])
         plan = make_plan(self.function_, len(rows), self._step, memory_limit=self.memory_limit)
         with _released(self.function_):
             blocks = [
                 jacobian(self.function_, rows[block], self._step, apply_softmax=self._softmax())[0]
                 for block in plan.blocks()
             ]
-        return np.concatenate(blocks).transpose(0, 2, 1)
+        return follow(np.concatenate(blocks).transpose(0, 2, 1), X)
 
 
 def _is_single(X: Any) -> bool:

@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from ejop.backends.torch import follow, to_host
 from ejop.estimators._ejop import EJOP
 from ejop.estimators._predictor import TIE, Predictor
 from ejop.neighbors import Votes
@@ -150,7 +151,7 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         y : ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        return self.classes_[self._votes(X).winners()]
+        return follow(self.classes_[self._votes(X).winners()], X)
 
     def predict_proba(self, X: ArrayLike) -> NDArray:
         """Share of each class in the vote, shape (n_samples, n_classes).
@@ -167,7 +168,22 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         votes = self._votes(X)
         values = np.clip(votes.values, 0, None)
         values[np.arange(len(values)), votes.winners()] += TIE  # the largest share is predicted
-        return values / values.sum(1, keepdims=True)
+        return follow(values / values.sum(1, keepdims=True), X)
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy of the predictions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        score : float
+        """
+        return super().score(to_host(X), to_host(y), to_host(sample_weight))
 
     def _explained(self, shares: NDArray, X: ArrayLike) -> NDArray:
         predicted = self._votes(X).winners()

@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ejop.backends.torch import PRECISIONS, device_of, is_tensor, like, to_host
+from ejop.backends.torch import PRECISIONS, device_of, follow, to_host
 from ejop.estimators._linear import with_plan
 from ejop.functions import RidgeFunction
 from ejop.neighbors import Votes, nearest, vote, within
@@ -283,8 +283,7 @@ class Predictor(
         -------
         Z : ndarray of shape (n_samples, n_components)
         """
-        Z = self._mapped(X)
-        return like(Z, X) if is_tensor(X) else Z
+        return follow(self._mapped(X), X)
 
     def _mapped(self, X: ArrayLike) -> NDArray:
         Z = self._scaled(X)
@@ -311,7 +310,7 @@ class Predictor(
                 f"{len(self._rows)}."
             )
         distances, indices = self._nearest(Z, self._rows, k)
-        return distances, self._kept[indices]
+        return follow(distances, X), follow(self._kept[indices], X)
 
     def explain(self, X: ArrayLike) -> NDArray:
         """How far each feature moved each row's prediction from that of the average row.
@@ -331,7 +330,7 @@ class Predictor(
         Z = self._scaled(X)
         J = self.metric_estimator_.jacobian(Z @ self._before.T)
         J = np.einsum("mrc,rd->mdc", J, self._before)
-        return self._explained(J * (Z - self._center)[:, :, None], X)
+        return follow(self._explained(J * (Z - self._center)[:, :, None], X), X)
 
     def _explained(self, shares: NDArray, X: ArrayLike) -> NDArray:
         return shares[:, :, 0] if shares.shape[2] == 1 else shares

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_y, check_is_fitted
 
+from ejop.backends.torch import follow, to_host
 from ejop.estimators._ejop import EGOP
 from ejop.estimators._predictor import Predictor
 from ejop.neighbors import Votes
@@ -103,7 +104,22 @@ class EGOPRegressor(RegressorMixin, Predictor):
         """
         check_is_fitted(self)
         values = self._votes(X).values
-        return values[:, 0] if self._flat else values
+        return follow(values[:, 0] if self._flat else values, X)
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """R^2 of the predictions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        score : float
+        """
+        return super().score(to_host(X), to_host(y), to_host(sample_weight))
 
     def _targets(self, y: Any) -> tuple[NDArray, NDArray]:
         y = _check_y(y, multi_output=True, y_numeric=True)

@@ -14,6 +14,9 @@ from sklearn.utils import check_random_state
 from ejop.backends.gaussian import EXPONENT_LIMIT, exponential_table
 from ejop.functions._base import Cost, Function, check_bandwidth
 
+#: rows up to which every one is a centre, on the CPU
+MAX_ROWS = 10_000
+
 
 class RidgeFunction(Function):
     r"""Kernel ridge: the minimiser of sum_i w_i |Y_i - f(x_i)|^2 + penalty |f|^2 around the mean
@@ -34,7 +37,8 @@ class RidgeFunction(Function):
     penalty : float or "auto", default="auto"
         Both are chosen by the closed-form leave-one-out loss, see
         :func:`ejop.selection.choose_ridge`.
-    max_rows : int, default=10000
+    max_rows : int or "auto", default="auto"
+        10,000; on a device, as many as 60 % of its memory can hold if that is more.
     n_centers : int, default=2000
     widening : float, default=1.5
         ``bandwidth="auto"`` is this many times the bandwidth of the smallest leave-one-out loss: a
@@ -66,7 +70,7 @@ class RidgeFunction(Function):
         bandwidth: float | str = "auto",
         penalty: float | str = "auto",
         *,
-        max_rows: int = 10_000,
+        max_rows: int | str = "auto",
         n_centers: int = 2_000,
         widening: float = 1.5,
         random_state: Any = None,
@@ -90,7 +94,7 @@ class RidgeFunction(Function):
         X = (self.X_ - self._center).astype(np.float64, copy=False)
         n = len(X)
         self._rows = np.arange(n)
-        if n > self.max_rows:
+        if n > self._most_rows():
             rng = check_random_state(self.random_state)
             self._rows = np.sort(rng.choice(n, min(self.n_centers, n), replace=False))
         self.centers_, self._Z = self.X_[self._rows], X[self._rows]
@@ -99,13 +103,27 @@ class RidgeFunction(Function):
         self._exponentials: tuple[NDArray, NDArray] | None = None
         self._factor = None
         self.__dict__.pop("coefficients_", None)
-        if not self.all_rows:
-            self._fit_nystrom(X)
-        elif not self._deferred:
-            self._fit_all(X)
+        if self._device_rows is None:
+            self._solve(X)
 
-    #: set before ``fit`` by whoever solves for the coefficients on a device
-    _deferred = False
+    def _most_rows(self) -> int:
+        """Rows up to which every one is a centre."""
+        if not isinstance(self.max_rows, str):
+            return self.max_rows
+        if self.max_rows != "auto":
+            raise ValueError(
+                f"`max_rows` must be a number of rows or 'auto', got {self.max_rows!r}."
+            )
+        return max(MAX_ROWS, self._device_rows or 0)
+
+    def _solve(self, X: NDArray) -> None:
+        if self.all_rows:
+            self._fit_all(X)
+        else:
+            self._fit_nystrom(X)
+
+    #: set before ``fit`` by whoever solves on a device: how many centres fit there
+    _device_rows: int | None = None
     #: the factorised system; a saved model may leave it out, since only leaving rows out needs it
     _factor: Any = None
 
@@ -117,7 +135,7 @@ class RidgeFunction(Function):
     def _require_solution(self) -> None:
         """Solve now what was left to a device."""
         if not hasattr(self, "coefficients_"):
-            self._fit_all(self._queries(self.X_))
+            self._solve(self._queries(self.X_))
 
     def _choose(self, sample_weight: NDArray | None) -> None:
         from ejop.selection import choose_ridge
@@ -192,13 +210,15 @@ class RidgeFunction(Function):
         b : ndarray of shape (n_rows, n_centers)
         s : ndarray of shape (n_rows, n_outputs)
         """
-        if self._features is None:
+        if self.all_rows:
             prepared = self._influence
             b = self._influences(rows) if prepared is None else prepared[rows]
             own = b[np.arange(len(rows)), rows][:, None]
             alive = own > 0
             s = np.where(alive, self.coefficients_[rows] / np.where(alive, own, 1), 0)
             return b, s
+        if self._features is None:
+            self._solve(self._queries(self.X_))
         phi = self._phi(self._queries(self.X_[rows]))
         solved = cho_solve(self._factor, phi.T, check_finite=False).T
         w = self._weights()[rows, None]
@@ -328,7 +348,7 @@ class RidgeFunction(Function):
         self._require_solution()
         p, d = self._Z.shape
         size, c = self._Z.itemsize, self.n_outputs_
-        all_rows = self._features is None
+        all_rows = self.all_rows
         which = "all rows are centres" if all_rows else f"{p} Nystrom centres"
         if all_rows and 2 * n_excluded > p and self._influence is None:
             self._influence = self._influences(np.arange(p))
