@@ -127,6 +127,11 @@ def other_functions(repeat: int) -> list[dict[str, Any]]:
         ),
         ("MNIST, 15 nearest, 2,000 queries", {"function": "knn", "n_queries": 2000}, 60_000),
         ("MNIST, ridge", {"function": "ridge", "bandwidth": 6.0, "penalty": 1e-3}, 10_000),
+        (
+            "MNIST, ridge, every row a centre, 2,000 queries",
+            {"function": "ridge", "bandwidth": 6.0, "penalty": 1e-3, "n_queries": 2000},
+            50_000,
+        ),
     ):
         model = EJOP(**options, device="cuda", random_state=0)
         seconds, fitted = median_seconds(lambda m=model, k=n: m.fit(X[:k], y[:k]), repeat)
@@ -134,6 +139,53 @@ def other_functions(repeat: int) -> list[dict[str, Any]]:
             {"what": f"{what}, {n} rows", "fit_seconds": seconds, "plan": str(fitted.plan_)}
         )
     return rows
+
+
+def beside_xrfm(repeat: int, n: int = 10_000) -> dict[str, Any]:
+    """The AGOP of xRFM's kernel and ours for the same f = sum_i a_i K(x, x_i), all rows.
+
+    Its kernel exp(-(r / L)^p) with p = 2 and L = sqrt(2) h is the Gaussian. It wants all gradients
+    at once and a matrix of n times n; ours leave no row out here, and are exact derivatives.
+    """
+    try:
+        from xrfm.rfm_src.kernels import LightLaplaceKernel
+    except ModuleNotFoundError:
+        return {"skipped": "xrfm is not installed"}
+    from ejop.backends.torch_functions import twin
+    from ejop.backends.torch_sum import expected_outer_product, make_plan
+
+    (X, y), _ = mnist()
+    X, y, h = X[:n].astype(np.float64), y[:n], 6.0
+    options = {"bandwidth": h, "penalty": 1e-3, "leave_one_out": False, "softmax": False}
+    fitted = EJOP("ridge", differences="analytic", device="cuda", **options).fit(X, y)
+    ready = twin(fitted.function_, fitted._devices[0], None)
+    plan, queries = make_plan([ready], n), np.arange(n)
+    ours, total = median_seconds(
+        lambda: expected_outer_product([ready], queries, plan, leave_one_out=False), repeat
+    )
+    kernel = LightLaplaceKernel(bandwidth=float(np.sqrt(2) * h), exponent=2.0)
+    kernel.handle_categorical = False
+    rows = torch.as_tensor(X, device="cuda")
+    coefficients = torch.as_tensor(fitted.function_.coefficients_.T.copy(), device="cuda")
+
+    def theirs() -> torch.Tensor:
+        parts = [kernel.get_agop(rows, part, coefficients) for part in rows.split(2000)]
+        return torch.stack(parts).sum(0) / n
+
+    seconds, agop = median_seconds(theirs, repeat)
+    single = [a.float() for a in (rows, coefficients)]
+    fast, _ = median_seconds(
+        lambda: [kernel.get_agop(single[0], part, single[1]) for part in single[0].split(2000)],
+        repeat,
+    )
+    M = total.mean()
+    return {
+        "what": f"AGOP of one kernel machine, MNIST {n} x 784, all rows, float64",
+        "ours_seconds": ours,
+        "xrfm_seconds": seconds,
+        "xrfm_float32_seconds": fast,
+        "apart": float(np.abs(agop.cpu().numpy() - M).max() / np.abs(M).max()),
+    }
 
 
 def prediction(repeat: int) -> dict[str, Any]:
@@ -231,6 +283,7 @@ def main() -> None:
         "mnist": lambda: ejop_of_mnist(options.repeat),
         "profile": profile,
         "functions": lambda: other_functions(2),
+        "xrfm": lambda: beside_xrfm(options.repeat),
         "prediction": lambda: prediction(options.repeat),
         "table1": table1,
         "million": million,

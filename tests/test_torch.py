@@ -58,6 +58,34 @@ def test_same_matrix_as_numpy(digits, name, leave_one_out, softmax):
     )
 
 
+@pytest.fixture
+def fused_everywhere(monkeypatch):
+    """The Triton kernels, on a card or interpreted with TRITON_INTERPRET=1."""
+    pytest.importorskip("triton")
+    if DEVICE == "cpu" and not os.environ.get("TRITON_INTERPRET"):
+        pytest.skip("needs a card, or TRITON_INTERPRET=1")
+    monkeypatch.setattr("ejop.backends.torch_compact.fused", lambda device: True)
+
+
+@pytest.mark.parametrize("targets", ["classes", "real"])
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("name", ["ball", "epanechnikov", "triangular", "tricube", "knn"])
+def test_fused_shifts(rng, fused_everywhere, name, weighted, targets):
+    X = rng.integers(0, 4, size=(40, 3)) / 2.0  # equal distances everywhere
+    y = rng.integers(0, 3, size=40) if targets == "classes" else X @ rng.normal(size=(3, 2))
+    w = rng.uniform(0.5, 2, size=40) if weighted else None
+    kind = EJOP if targets == "classes" else EGOP
+    options = {**FUNCTIONS[name], "step": 0.25}  # no shifted row lies on a sphere
+    if "bandwidth" in options:
+        options["bandwidth"] = 1.3
+    ours = kind(**options, device=DEVICE).fit(X, y, sample_weight=w)
+    numpy = kind(**options).fit(X, y, sample_weight=w)
+    assert "in one kernel" in str(ours.plan_)
+    assert apart(ours.metric_, numpy.metric_) < AGREEMENT["float64"]
+    single = kind(**options, device=DEVICE).fit(X.astype(np.float32), y, sample_weight=w)
+    assert apart(single.metric_, numpy.metric_) < AGREEMENT["float32"]
+
+
 @pytest.mark.parametrize("name", ["gaussian", "ridge"])
 def test_analytic_derivatives(digits, name):
     options = {**FUNCTIONS[name], "differences": "analytic", "random_state": 0}
