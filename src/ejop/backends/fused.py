@@ -35,7 +35,7 @@ def _profile(u, INNER: tl.constexpr, OUTER: tl.constexpr):
 @triton.jit
 def _compact_kernel(
     X, Q, step, rows, near, targets, starts, plus, minus,
-    d, n_outputs, n_segments, inverse_h2, plane,
+    scale, d, n_outputs, n_segments, plane,
     INNER: tl.constexpr, OUTER: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Sums over the pairs of one query for some features, one output after the other.
@@ -48,6 +48,7 @@ def _compact_kernel(
     inside = columns < d
     t = tl.load(step + columns, mask=inside, other=0.0)
     x = tl.load(Q + q * d + columns, mask=inside, other=0.0)
+    inverse_h2 = tl.load(scale)  # a scalar argument would be rounded to float32
     for k in range(n_outputs):
         segment = q * n_segments + tl.minimum(k, n_segments - 1)
         start, end = tl.load(starts + segment), tl.load(starts + segment + 1)
@@ -104,7 +105,8 @@ def compact_sums(
     grid = (m, triton.cdiv(d, COLUMNS))
     _compact_kernel[grid](
         *(X, Q.contiguous(), step, pairs[:, 1].contiguous(), D[near], targets.contiguous()),
-        *(starts, plus, minus, d, c, counts.shape[1], 1 / bandwidth**2, m * d),
+        *(starts, plus, minus, Q.new_tensor([1 / bandwidth**2])),
+        *(d, c, counts.shape[1], m * d),
         *(int(kernel.inner), int(kernel.outer), ROWS, COLUMNS),
     )
     return plus, minus
@@ -119,9 +121,11 @@ def _keys(values, BITS: tl.constexpr):
     """Integers in the order of floating-point numbers, zeros of either sign made equal."""
     if BITS == 32:
         bits = (values + 0.0).to(tl.int32, bitcast=True)
-        return (bits ^ ((bits >> 31) & 0x7FFFFFFF)).to(tl.int64)
-    bits = (values + 0.0).to(tl.int64, bitcast=True)
-    return bits ^ ((bits >> 63) & 0x7FFFFFFFFFFFFFFF)
+        keys = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).to(tl.int64)
+    else:
+        bits = (values + 0.0).to(tl.int64, bitcast=True)
+        keys = bits ^ ((bits >> 63) & 0x7FFFFFFFFFFFFFFF)
+    return keys
 
 
 @triton.jit

@@ -40,7 +40,8 @@ class TorchRidge(TorchFunction):
         except torch.OutOfMemoryError as error:
             raise MemoryError(
                 f"kernel ridge with {len(self.Z)} centres does not fit on {self.engine.device}; "
-                "use function=RidgeFunction(max_rows=10000), or a device with more free memory."
+                "free some of its memory, take fewer with function=RidgeFunction(max_rows=..., "
+                "n_centers=...), or use device=None."
             ) from error
         f.coefficients_ = self.coefficients.cpu().numpy()
         if self.step is None:
