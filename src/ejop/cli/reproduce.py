@@ -69,7 +69,7 @@ def reproduce(
         lines = [" ".join(map(str, key)) for key in missing]
         typer.echo(json.dumps(lines, indent=2) if as_json else "\n".join(lines))
         return
-    with _progress(len(missing)) as tell:
+    with run_progress(len(missing)) as tell:
         failures = run_missing(
             keys,
             store,
@@ -102,7 +102,7 @@ def _checked(option: str, values: list[str], choices: list[str]) -> list[str]:
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Any]:
+def run_progress(total: int) -> Iterator[Any]:
     """Tell each run as it ends: a live bar with time left on a terminal, lines elsewhere."""
     start, state = time.perf_counter(), {"done": 0}
 

@@ -93,7 +93,7 @@ def boundary_mass(X: NDArray, step: ArrayLike, support: Support) -> NDArray:
         low, high = (np.broadcast_to(np.asarray(side, dtype=float), d) for side in support)
 
         def inside(rows: NDArray) -> NDArray:
-            return ((rows >= low) & (rows <= high)).all(1)
+            return np.all((rows >= low) & (rows <= high), axis=1)
 
     masses = [~(inside(X + t[i] * e) & inside(X - t[i] * e)) for i, e in enumerate(np.eye(d))]
     return np.mean(masses, axis=1)
@@ -178,6 +178,7 @@ def noise_constant(
     n_classes: int,
     kernel: str = "boxcar",
     delta: float = 0.05,
+    queries: NDArray | None = None,
 ) -> float:
     r"""Lemma 8: the constant C = C(mu, K), with which its left side holds on this sample.
 
@@ -200,6 +201,8 @@ def noise_constant(
     kernel : str, default="boxcar"
         One of compact support that is positive at half the bandwidth.
     delta : float, default=0.05
+    queries : ndarray of shape (n_queries,), optional
+        Rows of X that the mean runs over; all by default.
 
     Returns
     -------
@@ -220,7 +223,8 @@ def noise_constant(
             "'boxcar' or 'epanechnikov'."
         )
     n, d = X.shape
-    masses = ball_masses(X, X, check_step(step, d), bandwidth / 2)  # of the emptier shift
+    Q = X if queries is None else X[queries]
+    masses = ball_masses(X, Q, check_step(step, d), bandwidth / 2)  # of the emptier shift
     enough = masses >= mass_threshold(n, d, delta)
     shares = np.where(enough, 1 / np.maximum(masses, 1), 0).mean(0).max()
     peak, half = rule(np.array([0.0, 0.25]))

@@ -373,13 +373,22 @@ def _bootstrap(
 
 
 def _tail_tests(
-    estimator: Any, X: NDArray, y: NDArray, n_tests: int, n_permutations: int, rng: Any
+    estimator: Any,
+    X: NDArray,
+    y: NDArray,
+    n_tests: int,
+    n_permutations: int,
+    rng: Any,
+    first: int = 0,
 ) -> NDArray:
-    """Directions and settings from one half of the rows, tests of what is beyond on the other."""
+    """Directions and settings from one half of the rows, tests of what is beyond on the other.
+
+    Tests before ``first`` are left out and have NaN.
+    """
     finder, X_test, y_test = _halves(X, y, rng)
     found = clone(estimator).fit(*finder)
-    fixed, V, p_values = settled(found), found.eigenvectors_, np.empty(n_tests)
-    for r in range(n_tests):
+    fixed, V, p_values = settled(found), found.eigenvectors_, np.full(n_tests, np.nan)
+    for r in range(first, n_tests):
         observed, permuted = _shuffle(
             fixed, X_test, y_test, V[:, r:], partial(_eigenvalue, r), n_permutations, rng, True
         )

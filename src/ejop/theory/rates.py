@@ -62,8 +62,8 @@ class Rates:
         """
         from ejop.plots._style import pandas
 
-        names = ("n_samples", "bandwidth", "step", "ratio", "mass", "smoothing", "edges")
-        names += ("sampling", "repaired")
+        names = ["n_samples", "bandwidth", "step", "ratio", "mass", "smoothing", "edges"]
+        names += ["sampling", "repaired"]
         return pandas().DataFrame({name: getattr(self, name) for name in names})
 
 
