@@ -112,7 +112,7 @@ def rates(n: ArrayLike, d: int, *, schedule: str = "logarithmic", exponent: floa
     t = h**exponent
     smoother = np.sqrt(np.sqrt(np.log(sizes)) / (sizes * h**d) + h**2)
     return Rates(
-        n_samples=sizes.astype(int),
+        n_samples=sizes,
         n_features=d,
         bandwidth=h,
         step=t,
