@@ -146,8 +146,9 @@ def subspace_test(
     - Bootstrap: rows are weighted by multinomial counts, with bandwidth, penalty and step of the
       whole sample. A row is left out of its own estimate together with its copies. Bands of
       eigenvalues and of the angle to the subspace of the whole sample are percentiles. Eigenvalues
-      of directions that carry nothing are positive in every sample, so a band that excludes zero
-      proves nothing; that is what the test is for.
+      of directions that carry nothing are positive in every sample, and larger in a resample,
+      which has fewer distinct rows. So their bands lie above the estimate, and a band that
+      excludes zero proves nothing; that is what the test is for.
     - Permutation tests of "direction r + 1 and those after it carry nothing", for r = 0, 1, ...
       The first r directions and the settings come from one half of the rows. On the other half the
       statistic is eigenvalue r + 1 of M_n, and the part of the rows outside the r directions is
