@@ -173,12 +173,18 @@ def test_a_rise_is_said():
 
 
 def test_a_loss_is_said():
-    lost = pages._verdict("petals", True, {"ejop ridge": 0.3, "sir": 0.9, "save": 0.2, "phd": 0.4})
-    assert lost == "petals: ejop ridge (0.300) is below sir, phd; not below save (0.200)."
-    far = pages._verdict("wide", False, {"ejop ridge": 0.3, "mave": 0.2})
+    lost = pages._verdict("petals", True, {"ejop rounds": 0.3, "sir": 0.9, "save": 0.2, "phd": 0.4})
+    assert lost == "petals: ejop rounds (0.300) is below sir, phd; not below save (0.200)."
+    far = pages._verdict("wide", False, {"ejop rounds": 0.3, "mave": 0.2})
     assert "more than 10 % above the best, mave" in far
-    near = pages._verdict("wide", False, {"ejop ridge": 0.21, "mave": 0.2})
-    assert "within 10 % of the best" in near
+    near = pages._verdict("wide", False, {"ejop rounds": 0.21, "ejop ridge": 0.2})
+    assert "within 10 % of the best, ejop ridge" in near
+    moments = {"sir": 0.9, "save": 0.2, "phd": 0.4}
+    means = {"petals:9": moments | {"ejop ridge": 0.3}, "wave:9": moments | {"ejop ridge": 0.1}}
+    means["wide:9"] = {"ejop ridge": 0.21, "mave": 0.2}
+    told = pages._tally("ejop ridge", means)
+    assert "in 1 of 2 even models" in told
+    assert "in 1 of 1 others" in told
 
 
 def test_a_level_out_of_bounds_is_said():
