@@ -454,6 +454,17 @@ def test_subspace_test_finds_two_of_five(found):
     np.testing.assert_array_equal(again.high, result.high)
 
 
+def test_rare_classes_and_counts_are_split_anyhow(rng):
+    """A class of two rows cannot be in five folds; counts are real targets for EGOP."""
+    X = rng.normal(size=(120, 2))
+    y = (X[:, 0] > 0).astype(int)
+    y[:2] = 2
+    options = {"n_bootstrap": 2, "n_permutations": 3, "random_state": 0}
+    assert subspace_test(X, y, **options).losses.shape == (3,)
+    counts = np.arange(120) // 2
+    assert subspace_test(X, counts, estimator=EGOP(), **options).p_values.shape == (2,)
+
+
 def test_subspace_display(found):
     pytest.importorskip("matplotlib").use("Agg")
     from matplotlib import pyplot

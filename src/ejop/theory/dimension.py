@@ -161,7 +161,8 @@ def subspace_test(
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     estimator : EJOP or EGOP, optional
-        By default ``EJOP()`` for class labels and ``EGOP()`` for real targets.
+        By default ``EJOP()`` for class labels and ``EGOP()`` for real targets. Its function must
+        take row weights, for the bootstrap.
     max_components : int, optional
         Directions looked at; all up to 10 by default.
     cv : int, default=5
@@ -197,7 +198,7 @@ def subspace_test(
     values, angles = _bootstrap(full, rows, y, r, n_bootstrap, rng)
     ends = [100 * level / 2, 100 * (1 - level / 2)]
     low, high = np.percentile(values, ends, axis=0)
-    p_values = _tail_tests(estimator, rows, y, r, n_permutations, rng)
+    p_values = tail_tests(estimator, rows, y, r, n_permutations, rng)
     passed = p_values <= level
     return SubspaceTest(
         eigenvalues=full.eigenvalues_,
@@ -278,7 +279,7 @@ def direction_test(
             "was expected."
         )
     if "auto" in _settings(estimator):
-        chooser, X, y = _halves(X, y, rng)
+        chooser, X, y = _halves(estimator, X, y, rng)
         estimator = settled(clone(estimator).fit(*chooser))
     V = V / lengths
     parts = [
@@ -321,24 +322,27 @@ def _default_estimator(estimator: Any, y: ArrayLike, rng: np.random.RandomState)
     return estimator
 
 
-def _halves(X: NDArray, y: NDArray, rng: Any) -> tuple[tuple[NDArray, NDArray], NDArray, NDArray]:
+def _halves(
+    estimator: Any, X: NDArray, y: NDArray, rng: Any
+) -> tuple[tuple[NDArray, NDArray], NDArray, NDArray]:
     """One half of the rows, and X and y of the other; classes are shared evenly."""
-    strata = _strata(y)
+    strata = _strata(estimator, y, 2)
     A, B = train_test_split(np.arange(len(X)), test_size=0.5, stratify=strata, random_state=rng)
     return (X[A], y[A]), X[B], y[B]
 
 
-def _strata(y: NDArray) -> NDArray | None:
-    if type_of_target(y) not in ("binary", "multiclass") or y.ndim != 1:
+def _strata(estimator: Any, y: NDArray, at_least: int) -> NDArray | None:
+    """Labels to share evenly; None for real targets and where a class has too few rows."""
+    if not isinstance(estimator, EJOP):
         return None
-    return y if np.unique(y, return_counts=True)[1].min() >= 2 else None
+    return y if np.unique(y, return_counts=True)[1].min() >= at_least else None
 
 
 def _cross_validate(
     estimator: Any, X: NDArray, y: NDArray, Y: NDArray, r: int, cv: int, rng: Any
 ) -> tuple[NDArray, NDArray, int]:
     """Mean loss with 0 to r directions, standard errors of the differences to the best, choice."""
-    strata = _strata(y)
+    strata = _strata(estimator, y, cv)
     folds = KFold if strata is None else StratifiedKFold
     one_hot = one_hot_labels(Y) is not None
     losses = np.empty((r + 1, len(X)))
@@ -350,7 +354,8 @@ def _cross_validate(
             if k:
                 smoother = KernelSmoother(random_state=0).fit(X[train] @ V[:, :k], Y[train])
                 f = smoother.predict(X[held] @ V[:, :k])
-            losses[k, held] = pointwise_loss(f, Y[held], prior, one_hot=one_hot)
+            # the floor is the share in all rows: a rare class may be missing from a fold
+            losses[k, held] = pointwise_loss(f, Y[held], Y.mean(0), one_hot=one_hot)
     means = losses.mean(1)
     excess = losses - losses[means.argmin()]
     stderr = excess.std(1, ddof=1) / np.sqrt(len(X))
@@ -373,7 +378,7 @@ def _bootstrap(
     return values, angles
 
 
-def _tail_tests(
+def tail_tests(
     estimator: Any,
     X: NDArray,
     y: NDArray,
@@ -386,7 +391,7 @@ def _tail_tests(
 
     Tests before ``first`` are left out and have NaN.
     """
-    finder, X_test, y_test = _halves(X, y, rng)
+    finder, X_test, y_test = _halves(estimator, X, y, rng)
     found = clone(estimator).fit(*finder)
     fixed, V, p_values = settled(found), found.eigenvectors_, np.full(n_tests, np.nan)
     for r in range(first, n_tests):

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from ejop.estimators import EJOP
 from ejop.theory import direction_test
-from ejop.theory.dimension import _tail_tests
+from ejop.theory.dimension import tail_tests
 
 #: samples of one run, and permutations of each: the smallest p-value is 1 / 20
 REPETITIONS, PERMUTATIONS = 100, 19
@@ -58,7 +58,7 @@ def _tail(rank: int, strength: float = 2.0, tested: int | None = None) -> Callab
         X = _rows(rng, "normal", 2 * ROWS)
         y = _labels(rng, strength * (X[:, :rank] ** [1, 2][:rank]).sum(1) - (rank > 1))
         r = rank if tested is None else tested
-        p = _tail_tests(
+        p = tail_tests(
             EJOP(random_state=0), X, y, r + 1, PERMUTATIONS, check_random_state(seed), first=r
         )
         return bool(p[r] <= LEVEL)
