@@ -166,9 +166,10 @@ def test_a_rise_is_said():
     assert pages.slope({10: 1.0, 1000: 0.01}) == pytest.approx(-1)
     assert np.isnan(pages.slope({10: 1.0, 1000: 0.0}))
     for run_ in falling + rising:
-        run_.settings["eigenvalues"] = 1.0
-    table = pages.eigen_tables(falling + rising)[1]
-    assert table.remarks == ["1 of 2 fall at every step; not so: cube ball."]
+        run_.settings |= {"eigenvalues": 1.0, "largest": 2.0}
+    share, table = pages.eigen_tables(falling + rising)[1:]
+    assert share.rows[0][2:5] == ["0.505", "0.255", "0.105"]
+    assert table.remarks[0] == "1 of 2 fall at every step; not so: cube ball."
     assert [row[-1] for row in table.rows] == ["yes", "no"]
 
 

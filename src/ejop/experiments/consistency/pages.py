@@ -90,10 +90,25 @@ def consistency_tables(runs: list[Run]) -> list[Table]:
 def eigen_tables(runs: list[Run]) -> list[Table]:
     """Errors of eigenvalues, and the eigenvalues of directions that carry nothing."""
     ours = [run for run in runs if run.method != PAPER]
+    for run in ours:
+        run.settings["share"] = null_share(run)
+    null = _by_rows(ours, "null", "Mean eigenvalue of the directions that carry nothing")
+    null.remarks.append(
+        "At few rows a wide or penalised f is nearly constant and has no slope anywhere: these "
+        "eigenvalues then rise from nothing before they fall. The table above has them over the "
+        "largest."
+    )
     return [
         _by_rows(ours, "eigenvalues", "Largest error of an eigenvalue"),
-        _by_rows(ours, "null", "Mean eigenvalue of the directions that carry nothing"),
+        _by_rows(ours, "share", "Mean null eigenvalue over the largest eigenvalue"),
+        null,
     ]
+
+
+def null_share(run: Run) -> float:
+    """Mean null eigenvalue over the largest; 1 for a matrix of zeros."""
+    largest = run.settings["largest"]
+    return run.settings["null"] / largest if largest > 0 else 1.0
 
 
 def _by_rows(runs: list[Run], measure: str, title: str) -> Table:
@@ -270,7 +285,8 @@ def draw(command: str, runs: list[Run], path: Path) -> None:
     """Curves by rows with fitted slopes, one panel a model."""
     from ejop.plots._style import COLORS, MARKERS, panels, quiet_grid
 
-    measure = {"consistency": "matrix", "eigen": "null"}[command]
+    measure = {"consistency": "matrix", "eigen": "share"}[command]
+    runs = [run for run in runs if run.method != PAPER]
     found = medians(runs, measure)
     models = list(dict.fromkeys(model for model, _ in found))
     figure, axes = panels(None, -(-len(models) // 4), 4, (12, 2.7 * -(-len(models) // 4)))
@@ -286,9 +302,12 @@ def draw(command: str, runs: list[Run], path: Path) -> None:
         quiet_grid(ax)
     for ax in list(axes.flat)[len(models) :]:
         ax.set_axis_off()
-    words = {"matrix": "error of the matrix", "null": "mean null eigenvalue"}[measure]
+    words = {
+        "matrix": "error of the matrix, spectral norm",
+        "share": "mean null eigenvalue over the largest",
+    }[measure]
     figure.supxlabel("rows", fontsize=9)
-    figure.supylabel(f"{words}, spectral norm" if measure == "matrix" else words, fontsize=9)
+    figure.supylabel(words, fontsize=9)
     _save(figure, path)
 
 

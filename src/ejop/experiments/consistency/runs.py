@@ -37,8 +37,8 @@ SIZES, QUICK_SIZES = (30, 300, 3000, 30_000), (30, 300, 3000)
 RECOVERY_SIZE, QUICK_RECOVERY_SIZE = 1000, 300
 #: the paper to the letter, on a model where its assumptions hold
 PAPER, PAPER_MODEL = "paper", "cube"
-#: runs of 100 repetitions of each scenario of the test
-LEVEL_RUNS, QUICK_LEVEL_RUNS = 10, 1
+#: runs of 100 samples of each scenario of the test: where the null is true, and where it is not
+LEVEL_RUNS, POWER_RUNS, QUICK_LEVEL_RUNS = 8, 3, 1
 
 
 def plan(command: str, *, quick: bool = False, seeds: int | None = None) -> list[Key]:
@@ -58,8 +58,12 @@ def plan(command: str, *, quick: bool = False, seeds: int | None = None) -> list
         pairs = [(f"{model}:{n}", method) for model in models for method in SUBSPACES]
         return [(*pair, seed) for seed in range(seeds or (2 if quick else 3)) for pair in pairs]
     if command == "level":
-        rounds = seeds or (QUICK_LEVEL_RUNS if quick else LEVEL_RUNS)
-        return [(name, "test", seed) for seed in range(rounds) for name in SCENARIOS]
+        return [
+            (name, "test", seed)
+            for seed in range(seeds or (QUICK_LEVEL_RUNS if quick else LEVEL_RUNS))
+            for name, (_, null, _) in SCENARIOS.items()
+            if seeds or null or seed < POWER_RUNS
+        ]
     sizes = QUICK_SIZES if quick else SIZES
     pairs = [(f"{model}:{n}", f) for n in sizes for model in models for f in FUNCTIONS]
     pairs += [(f"{PAPER_MODEL}:{n}", PAPER) for n in sizes]
