@@ -1,11 +1,14 @@
 """The theory: assumptions, bounds, rates, perturbation lemmas and tests of dimension."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import sqrtm
 from scipy.stats import binom
+from sklearn.utils import check_random_state
 
 from ejop import EGOP, EJOP
 from ejop.datasets import make_multi_index
@@ -38,6 +41,7 @@ from ejop.theory import (
     sum_bound,
     weyl,
 )
+from ejop.theory.dimension import _halves, settled
 
 READINGS = ("stated", "proved")
 
@@ -421,6 +425,12 @@ def test_direction_test_chooses_on_other_rows(rng):
     test = direction_test(X, y, np.eye(2), n_permutations=9, random_state=0)
     assert test.permuted.shape == (9, 2)
     assert test.p_values[0] == 0.1
+    auto = EJOP(random_state=0)
+    chooser, X_rest, y_rest = _halves(auto, X, y, check_random_state(5))
+    here = settled(auto.fit(*chooser)).fit(X_rest, y_rest)
+    split = direction_test(X, y, np.eye(2), estimator=auto, n_permutations=1, random_state=5)
+    np.testing.assert_allclose(split.statistics, np.diag(here.metric_))
+    assert len(X_rest) == 80
     given = EJOP(bandwidth=1.0).fit(X, y)
     fixed = direction_test(X, y, np.eye(2), estimator=EJOP(bandwidth=1.0), n_permutations=1)
     np.testing.assert_allclose(fixed.statistics, np.diag(given.metric_))
@@ -490,6 +500,22 @@ def test_labels_at_random_have_no_direction():
     assert sum(counts) <= binom.ppf(0.9995, 12, 0.05)
 
 
+def test_one_standard_error_is_let_pass_for_a_direction_less(monkeypatch, rng):
+    """Losses 1, 0.5 +- 0.2 and 0.49: the second is not clearly above the third."""
+    orders = itertools.cycle([0, 1, 2])
+
+    def loss(f, Y, prior, *, one_hot):
+        swing = 0.2 * (-1.0) ** np.arange(len(Y))
+        return [np.ones(len(Y)), 0.5 + swing, np.full(len(Y), 0.49)][next(orders)]
+
+    monkeypatch.setattr("ejop.theory.dimension.pointwise_loss", loss)
+    X = rng.normal(size=(120, 2))
+    options = {"n_bootstrap": 2, "n_permutations": 1, "random_state": 0}
+    result = subspace_test(X, X[:, 0] > 0, **options)
+    np.testing.assert_allclose(result.losses, [1, 0.5, 0.49], atol=0.01)
+    assert (result.losses.argmin(), result.cv_dimension) == (2, 1)
+
+
 @pytest.mark.parametrize("function", ["ridge", "knn", KernelSmoother("epanechnikov")])
 def test_subspace_test_of_real_targets(function):
     X = np.random.default_rng(0).normal(size=(240, 3))
@@ -523,6 +549,17 @@ def test_models_know_their_jacobian_and_matrix(name):
     assert set(y) <= set(range(model.n_classes))
     if model.symmetric:
         np.testing.assert_allclose(model.probabilities(X), model.probabilities(-X))
+
+
+@pytest.mark.parametrize(("name", "third"), [("correlated", 0), ("skewed", 2), ("cube", 0)])
+def test_inputs_are_what_they_say(name, third):
+    X = suite()[name].rows(40_000, np.random.default_rng(0))
+    np.testing.assert_allclose(X.mean(0), 0, atol=0.03)
+    np.testing.assert_allclose(X.var(0), 1, atol=0.05)
+    np.testing.assert_allclose((X**3).mean(0), third, atol=0.35)
+    near = np.corrcoef(X[:, 0], X[:, 1])[0, 1]
+    assert near == pytest.approx(0.6 if name == "correlated" else 0, abs=0.03)
+    assert (np.abs(X).max() <= np.sqrt(3)) == (name == "cube")
 
 
 def test_suite_covers_what_it_should():

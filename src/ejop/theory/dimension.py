@@ -18,7 +18,7 @@ from ejop.estimators import EGOP, EJOP
 from ejop.estimators._base import OuterProductEstimator, _settled
 from ejop.functions import KernelSmoother
 from ejop.functions._base import one_hot_labels
-from ejop.selection import pointwise_loss
+from ejop.selection import pointwise_loss, widest_within_one_error
 from ejop.subspace import sin_theta, spectral_gap
 
 
@@ -359,8 +359,8 @@ def _cross_validate(
     means = losses.mean(1)
     excess = losses - losses[means.argmin()]
     stderr = excess.std(1, ddof=1) / np.sqrt(len(X))
-    within = means <= means.min() + stderr
-    return means, stderr, int(np.argmax(within))
+    fewest_last = widest_within_one_error(np.arange(r + 1), losses[::-1], np.ones(len(X)))
+    return means, stderr, r - fewest_last
 
 
 def _bootstrap(
