@@ -6,11 +6,11 @@ The schedules of the consistency runs, for n rows of d features of unit variance
 kernel      Gaussian smoother, h = 1.1 d^(1/4) n^(-1/(d+4)), t = h/2
 ball        mean over a ball, h = 1.4 sqrt(2d) n^(-1/(d+4)), t = h/2
 knn         mean of k = min(n/2, 2 n^0.6) rows, t = half the median distance to the k-th, 200
-            queries
+            to 1000 queries, fewer with more features
 ridge       Gaussian kernel ridge, h = 1.5 sqrt(d) n^(-1/(d+6)), penalty 0.3, at most 1500 centres
             beyond 3000 rows, t = h/2
 model       a network of 30 units with weight decay 10 (scikit-learn's ``MLPClassifier``), t = 0.1,
-            300 queries
+            3000 queries
 ==========  ====================================================================================
 
 All smoothers are admissible: h -> 0 and n h^(d+2) -> infinity, which is what the noise of a
@@ -54,7 +54,8 @@ def _ball(n: int, d: int) -> EJOP:
 
 
 def _knn(n: int, d: int) -> EJOP:
-    return _estimator("knn", 200, n_neighbors=min(n // 2, int(2 * n**0.6)))
+    queries = int(np.clip(2000 / d, 200, 1000))
+    return _estimator("knn", queries, n_neighbors=min(n // 2, int(2 * n**0.6)))
 
 
 def _ridge(n: int, d: int) -> EJOP:
@@ -67,7 +68,7 @@ def _ridge(n: int, d: int) -> EJOP:
 
 def _model(n: int, d: int) -> EJOP:
     network = MLPClassifier((30,), alpha=10.0, solver="lbfgs", max_iter=200, random_state=0)
-    return _estimator(network, 300, step=0.1)
+    return _estimator(network, 3000, step=0.1)
 
 
 #: EJOP with each estimate of f, for n rows of d features
