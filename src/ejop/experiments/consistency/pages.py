@@ -20,6 +20,12 @@ from ejop.experiments.store import Run
 
 #: methods of moments, the choice of ours that verdicts are about, and how ours begin
 MOMENTS, FIXED, OURS = ("sir", "save", "phd"), "ejop rounds", "ejop"
+#: how the schedules came to be
+TUNED = (
+    "The schedules were set while looking at these samples: narrower smoothers fell in 51 of 65 "
+    "cases (one sample each), wider ones in 62, and with more query rows for the network and for "
+    "nearest rows the count is the one above. It is no fresh test of them."
+)
 #: how far from the best counts as level with it
 NEAR = 1.10
 
@@ -79,8 +85,10 @@ def consistency_tables(runs: list[Run]) -> list[Table]:
     ours = [run for run in runs if run.method != PAPER]
     for run in ours:
         run.settings["relative"] = run.settings["matrix"] / run.settings["norm"]
+    errors = _by_rows(ours, "relative", "Error of the matrix, over the norm of the truth")
+    errors.remarks.append(TUNED)
     parts = [
-        _by_rows(ours, "relative", "Error of the matrix, over the norm of the truth"),
+        errors,
         _by_rows(ours, "sin_theta", "Sine of the largest angle to the true subspace"),
         _bounds_table([run for run in runs if run.method == PAPER]),
     ]
@@ -181,6 +189,8 @@ def recovery_tables(runs: list[Run]) -> list[Table]:
     remarks += [
         "ejop rounds is EJOP of kernel ridge three times, each time under the metric found before; "
         "mave is local linear gradients in rounds likewise. The other ejop columns take one pass.",
+        "Verdicts are about ejop rounds in all models. It was picked as the best of the four ejop "
+        "columns after these samples had been seen, so its lead over the others is flattered.",
         "SIR with classes as slices and LDA find the same span, c - 1 directions at the most: two "
         "classes or three directions of three classes are beyond them.",
     ]
@@ -188,7 +198,7 @@ def recovery_tables(runs: list[Run]) -> list[Table]:
 
 
 def _verdict(name: str, symmetric: bool, found: dict[str, float]) -> str:
-    """How the one choice of ours that is fixed beforehand does, not the best of ours."""
+    """How one choice of ours, the same for all models, does; not the best of ours for each."""
     value = found[FIXED]
     if symmetric:
         beaten = [m for m in MOMENTS if value < found[m]]
@@ -314,7 +324,7 @@ def draw(command: str, runs: list[Run], path: Path) -> None:
 def _save(figure: Any, path: Path) -> None:
     from matplotlib import pyplot
 
-    figure.savefig(path, dpi=80, format="png", pil_kwargs={"optimize": True})
+    figure.savefig(path, dpi=72, format="png", pil_kwargs={"optimize": True})
     pyplot.close(figure)
 
 
