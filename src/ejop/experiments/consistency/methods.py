@@ -16,9 +16,9 @@ model       a network of 30 units with weight decay 10 (scikit-learn's ``MLPClas
 All smoothers are admissible: h -> 0 and n h^(d+2) -> infinity, which is what the noise of a
 derivative needs. They are wide on purpose. A narrow one at few rows fills M_n with noise, which
 hides the bias and makes the error rise before it falls. Widths and numbers of queries were settled
-by looking at the samples of the committed results, not beforehand. The mean of outer products runs over 1000
-random rows where no other number is given. The softmax of f is left out, since the theory speaks
-of f. The other ways to a subspace are short references of our own, not public.
+by looking at the samples of the committed results, not beforehand. The mean of outer products runs
+over 1000 random rows where no other number is given. The softmax of f is left out, since the theory
+speaks of f. The other ways to a subspace are short references of our own, not public.
 """
 
 from __future__ import annotations
