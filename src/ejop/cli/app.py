@@ -19,6 +19,7 @@ from ejop.cli.fit import fit, report
 from ejop.cli.inspect import inspect
 from ejop.cli.options import AsJson, say, show_table
 from ejop.cli.reproduce import reproduce
+from ejop.cli.theory import theory
 from ejop.cli.use import explain, predict, transform
 
 app = typer.Typer(
@@ -31,6 +32,7 @@ for command in (fit, predict, transform, explain, inspect, compare, report, demo
     app.command()(command)
 app.add_typer(data, name="data")
 app.command()(reproduce)
+app.add_typer(theory, name="theory")
 
 DataDir = Annotated[
     Path | None, typer.Option(help="Folder of the data sets, before EJOP_DATA and the cache.")

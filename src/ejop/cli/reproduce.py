@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -54,7 +55,7 @@ def reproduce(
 
     Every finished run is kept in the results file; the same command goes on where it stopped.
     """
-    from ejop.experiments.runner import needed, run_missing
+    from ejop.experiments.runner import compute, needed, run_missing
 
     tables = _checked("table", tables or ["all"], CHOICES)
     keys = plan_runs(
@@ -72,13 +73,13 @@ def reproduce(
         lines = [" ".join(map(str, key)) for key in missing]
         typer.echo(json.dumps(lines, indent=2) if as_json else "\n".join(lines))
         return
-    with _progress(len(missing)) as tell:
+    with run_progress(len(missing)) as tell:
         failures = run_missing(
             keys,
             store,
             jobs=jobs,
             data_dir=None if data_dir is None else str(data_dir),
-            device=device,
+            work=partial(compute, device=device),
             progress=tell,
         )
     _show(tables, keys, store, out, as_json=as_json)
@@ -106,7 +107,7 @@ def _checked(option: str, values: list[str], choices: list[str]) -> list[str]:
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Any]:
+def run_progress(total: int) -> Iterator[Any]:
     """Tell each run as it ends: a live bar with time left on a terminal, lines elsewhere."""
     start, state = time.perf_counter(), {"done": 0}
 

@@ -54,9 +54,17 @@ def versions() -> dict[str, str]:
     }
 
 
-def needed(keys: list[Key]) -> list[Key]:
+def forerunner(key: Key) -> Key | None:
+    """The run whose number of neighbours this one is tested with."""
+    from ejop.experiments.methods import METHODS
+
+    first = METHODS[key[1]].after
+    return None if first is None else (key[0], first, key[2])
+
+
+def needed(keys: list[Key], after: Callable[[Key], Key | None] = forerunner) -> list[Key]:
     """Keys with those that they need first."""
-    firsts = [first for key in keys if (first := forerunner(key)) is not None]
+    firsts = [first for key in keys if (first := after(key)) is not None]
     return list(dict.fromkeys([*firsts, *keys]))
 
 
@@ -66,7 +74,8 @@ def run_missing(
     *,
     jobs: int = 1,
     data_dir: str | None = None,
-    device: str | None = None,
+    work: Callable[[Key, int | None, str | None], Run] = compute,
+    after: Callable[[Key], Key | None] = forerunner,
     progress: Callable[[Run | Key, str], None] = lambda what, state: None,
 ) -> list[tuple[Key, BaseException]]:
     """Compute what is not in the results file.
@@ -78,8 +87,10 @@ def run_missing(
     jobs : int, default=1
         Processes; 1 computes here.
     data_dir : str, optional
-    device : str, optional
-        Where EJOP sums and searches; the learners run on the CPU all the same.
+    work : callable
+        Computes one run; by default a cell of the paper's tables.
+    after : callable
+        The run that a key needs first, or None.
     progress : callable
         Called with a key and "started", a Run and "finished", or a key and "failed" or "elsewhere"
         (another runner has it).
@@ -89,7 +100,7 @@ def run_missing(
     failures : list of (key, exception)
         A failed run is not recorded; the others go on.
     """
-    waiting = needed(keys)
+    waiting = needed(keys, after)
     failures: dict[Key, BaseException] = {}
     told: set[Key] = set()
 
@@ -111,14 +122,14 @@ def run_missing(
             for key in list(waiting):
                 if len(flying) >= jobs:
                     break
-                first = forerunner(key)
+                first = after(key)
                 if first in failures:
                     settle(key, partial(_not_without, first))
                 elif first is None or first in done:
                     if results.claim(key):
                         waiting.remove(key)
                         progress(key, "started")
-                        flying[submit(compute, key, _tuned(first, results), data_dir, device)] = key
+                        flying[submit(work, key, _tuned(first, results), data_dir)] = key
                     elif key not in told:
                         told.add(key)
                         progress(key, "elsewhere")
@@ -127,14 +138,6 @@ def run_missing(
             if waiting and not flying:
                 time.sleep(0.1)  # another runner has what is left
     return list(failures.items())
-
-
-def forerunner(key: Key) -> Key | None:
-    """The run whose number of neighbours this one is tested with."""
-    from ejop.experiments.methods import METHODS
-
-    first = METHODS[key[1]].after
-    return None if first is None else (key[0], first, key[2])
 
 
 def _not_without(first: Key | None) -> Run:

@@ -11,6 +11,7 @@ from ejop.plots._metric import MetricDisplay
 from ejop.plots._neighbors import NeighborsDisplay
 from ejop.plots._projection import ProjectionDisplay
 from ejop.plots._spectrum import SpectrumDisplay
+from ejop.plots._subspace import SubspaceDisplay
 
 __all__ = [
     "ConvergenceDisplay",
@@ -19,4 +20,5 @@ __all__ = [
     "NeighborsDisplay",
     "ProjectionDisplay",
     "SpectrumDisplay",
+    "SubspaceDisplay",
 ]

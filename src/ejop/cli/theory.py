@@ -1,0 +1,137 @@
+"""``ejop theory``: consistency, recovery, eigenvalues and the level of the tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ejop.cli.files import replacing
+from ejop.cli.options import AsJson, say, show_json, show_table
+from ejop.cli.reproduce import run_progress
+
+theory = typer.Typer(
+    help="The paper's theory on synthetic models with known answers.", no_args_is_help=True
+)
+Quick = Annotated[bool, typer.Option(help="Fewer rows and seeds, in minutes.")]
+Seeds = Annotated[int | None, typer.Option(min=1, help="Samples of each kind.")]
+ResultsFile = Annotated[Path, typer.Option(help="Finished runs; they are not computed again.")]
+OutFolder = Annotated[Path | None, typer.Option(help="Folder for a page, a CSV and a picture.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Processes.")]
+STORE = Path("ejop-theory.sqlite")
+TITLES = {
+    "consistency": "Consistency of the matrix",
+    "eigen": "Eigenvalues",
+    "recovery": "Recovery of the subspace",
+    "level": "Level and power of the permutation tests",
+}
+
+
+@theory.command()
+def consistency(
+    quick: Quick = False,
+    seeds: Seeds = None,
+    results: ResultsFile = STORE,
+    out: OutFolder = None,
+    jobs: Jobs = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Error of the matrix as rows grow, for every estimate of f and model, and the bounds."""
+    _run("consistency", quick, seeds, results, out, jobs, as_json)
+
+
+@theory.command()
+def eigen(
+    quick: Quick = False,
+    seeds: Seeds = None,
+    results: ResultsFile = STORE,
+    out: OutFolder = None,
+    jobs: Jobs = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Errors of eigenvalues as rows grow; the runs are those of consistency."""
+    _run("eigen", quick, seeds, results, out, jobs, as_json)
+
+
+@theory.command()
+def recovery(
+    quick: Quick = False,
+    seeds: Seeds = None,
+    results: ResultsFile = STORE,
+    out: OutFolder = None,
+    jobs: Jobs = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Angle to the true subspace, beside SIR, SAVE, PHD, OPG, MAVE, LDA and PCA."""
+    _run("recovery", quick, seeds, results, out, jobs, as_json)
+
+
+@theory.command()
+def level(
+    quick: Quick = False,
+    seeds: Seeds = None,
+    results: ResultsFile = STORE,
+    out: OutFolder = None,
+    jobs: Jobs = 1,
+    as_json: AsJson = False,
+) -> None:
+    """False positives and power of the permutation tests."""
+    _run("level", quick, seeds, results, out, jobs, as_json)
+
+
+def _run(
+    command: str,
+    quick: bool,
+    seeds: int | None,
+    results: Path,
+    out: Path | None,
+    jobs: int,
+    as_json: bool,
+) -> None:
+    """Compute what is missing, print the tables, write the files."""
+    from ejop.experiments.consistency.pages import TABLES
+    from ejop.experiments.consistency.runs import compute, plan
+    from ejop.experiments.runner import run_missing
+    from ejop.experiments.store import Results
+
+    keys, store = plan(command, quick=quick, seeds=seeds), Results(results)
+    missing = set(keys) - store.done()
+    with run_progress(len(missing)) as tell:
+        failures = run_missing(
+            keys, store, jobs=jobs, work=compute, after=lambda key: None, progress=tell
+        )
+    wanted = {key: order for order, key in enumerate(keys)}
+    runs = sorted((r for r in store.runs() if r.key in wanted), key=lambda r: wanted[r.key])
+    if runs:
+        tables = TABLES[command](runs)
+        if as_json:
+            show_json([vars(table) for table in tables])
+        else:
+            for table in tables:
+                show_table(table.header, table.rows, table.title)
+                for text in table.remarks:
+                    typer.echo(text)
+        if out is not None:
+            _write(command, out, tables, runs)
+    if failures:
+        for key, error in failures:
+            say(f"failed: {' '.join(map(str, key))}: {error}")
+        raise typer.Exit(1)
+
+
+def _write(command: str, out: Path, tables: list, runs: list) -> None:
+    """Each file complete or not at all."""
+    from ejop.experiments.consistency.pages import draw, to_csv, to_markdown
+
+    out.mkdir(parents=True, exist_ok=True)
+    picture = f"{command}.png" if command in ("consistency", "eigen") else None
+    if picture:
+        with replacing(out / picture) as part:
+            draw(command, runs, part)
+    texts = {f"{command}.md": to_markdown(TITLES[command], tables, runs, picture)}
+    if command != "eigen":  # its runs are those of consistency
+        texts[f"{command}.csv"] = to_csv(runs)
+    for name, text in texts.items():
+        with replacing(out / name) as part:
+            part.write_text(text, encoding="utf-8")
