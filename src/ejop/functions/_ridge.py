@@ -158,11 +158,17 @@ class RidgeFunction(Function):
 
     def _fit_nystrom(self, X: NDArray) -> None:
         """Ridge on the features phi(x) = R^-T k(x), R^T R the kernel matrix of the centres."""
-        Z = self._Z
-        K = self._kernel(Z, Z)
-        K[np.diag_indices_from(K)] += 1e-10 * len(Z)
+        self._factorise_centers()
+        self._solve(*self._normal_equations(X))
+
+    def _factorise_centers(self) -> None:
+        K = self._kernel(self._Z, self._Z)
+        K[np.diag_indices_from(K)] += 1e-10 * len(K)
         self._features = cholesky(K, lower=False, check_finite=False)
-        p = len(Z)
+
+    def _normal_equations(self, X: NDArray) -> tuple[NDArray, NDArray]:
+        """Phi^T W Phi and Phi^T W (Y - mean) of the centred rows; those of other rows add."""
+        p = len(self._Z)
         gram, target = np.zeros((p, p)), np.zeros((p, self.n_outputs_))
         w = self._weights()
         for s in range(0, len(X), 2048):
@@ -170,6 +176,10 @@ class RidgeFunction(Function):
             weighted = phi * w[s : s + 2048, None]
             gram += phi.T @ weighted
             target += weighted.T @ (self.Y_[s : s + 2048] - self.prior_)
+        return gram, target
+
+    def _solve(self, gram: NDArray, target: NDArray) -> None:
+        gram = gram.copy()
         gram[np.diag_indices_from(gram)] += self.penalty_
         self._factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
         b = cho_solve(self._factor, target)
