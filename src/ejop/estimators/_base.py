@@ -418,6 +418,11 @@ class OuterProductEstimator(LinearMetricEstimator):
         J : ndarray of shape (n_samples, n_features, n_outputs)
         """
         check_is_fitted(self)
+        if self.function_ is None:
+            raise ValueError(
+                "`jacobian` needs the training rows and this estimator came from a cluster without "
+                "them; use to_local(references=True)."
+            )
         rows: NDArray = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         plan = make_plan(self.function_, len(rows), self._step, memory_limit=self.memory_limit)
         with _released(self.function_):

@@ -83,10 +83,13 @@ class KernelSmoother(Function):
         """Whether the analytic derivative exists: the Gaussian kernel's does."""
         return get_kernel(self.kernel).factorises
 
+    @property
+    def _kernel(self) -> Any:
+        return get_kernel(self.kernel)
+
     def _fit(self, sample_weight: NDArray | None) -> None:
         from ejop.selection import choose_bandwidth
 
-        self._kernel = get_kernel(self.kernel)
         if isinstance(self.bandwidth, str) and self.bandwidth == "auto":
             self.bandwidth_ = choose_bandwidth(
                 self.X_,
