@@ -116,7 +116,13 @@ def run_mnist(method: str, seed: int, device: str | None) -> dict[str, Any]:
     X = X.astype(np.float32)
     n = n_train + n_held
     held = PredefinedSplit(np.repeat([-1, 0], [n_train, n_held]))
-    options = {**METHODS[method], "n_neighbors": k, "validation": held, "refit": "train"}
+    options = {
+        **METHODS[method],
+        "scale": "none",  # raw pixels
+        "n_neighbors": k,
+        "validation": held,
+        "refit": "train",
+    }
     model = SharedClassifier(**options, device=device, random_state=seed)
     return fitted("mnist", method, seed, model, X[:n], y[:n], X[-10_000:], y[-10_000:])
 

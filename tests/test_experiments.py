@@ -19,7 +19,7 @@ from ejop.experiments import DATASETS, PAPER, TABLES, Results, Run, plan_runs
 from ejop.experiments.folds import make_fold
 from ejop.experiments.methods import METHODS, Method, Outcome, iterations_to_converge
 from ejop.experiments.render import remarks, summarize, to_csv, to_html, to_markdown
-from ejop.experiments.runner import needed, run_missing
+from ejop.experiments.runner import compute, needed, run_missing
 
 #: a runner over toy methods, to be killed; workers import it again, so the methods stand at the top
 RUNNER = """
@@ -237,3 +237,13 @@ def test_real_sets(tmp_path):
     fold = make_fold("mnist-small", 0)
     assert (fold.held, fold.n_neighbors, fold.X.shape) == (2000, 7, (10_000, 784))
     assert Path(os.environ["EJOP_DATA"]).exists()
+
+
+def test_a_device_gives_the_same_run_and_is_recorded():
+    pytest.importorskip("torch")
+    here, there = (
+        compute(("digits", "euclid", 0), None),
+        compute(("digits", "euclid", 0), None, device="cpu"),
+    )
+    assert there.error == here.error
+    assert there.settings == {**here.settings, "device": "cpu"}

@@ -190,11 +190,35 @@ def test_equal_votes_go_to_the_nearer_class():
 
 def test_balls_hold_all_rows_within(rng):
     X, Q = rng.normal(size=(200, 3)), rng.normal(size=(20, 3))
-    distances, rows = within(Q, X, 1.0)
+    balls = within(Q, X, 1.0)
     for q in range(20):
         D = np.linalg.norm(X - Q[q], axis=1)
-        np.testing.assert_array_equal(rows[q], np.flatnonzero(D <= 1.0))
-        np.testing.assert_allclose(distances[q], D[D <= 1.0])
+        mine = balls.queries == q
+        np.testing.assert_array_equal(balls.rows[mine], np.flatnonzero(D <= 1.0))
+        np.testing.assert_allclose(balls.distances[mine], D[D <= 1.0])
+
+
+@pytest.mark.parametrize("weights", ["uniform", "distance"])
+@pytest.mark.parametrize("row_weights", [False, True])
+def test_balls_vote_as_their_rows_would_one_query_at_a_time(rng, weights, row_weights):
+    X, Q = rng.integers(0, 4, size=(80, 2)) * 1.0, rng.integers(0, 7, size=(40, 2)) * 1.0
+    Y, w = np.eye(3)[rng.integers(0, 3, 80)], rng.uniform(0.5, 2, 80) if row_weights else None
+    fallback = vote(*nearest(Q, X, 1), Y, weights="uniform", row_weights=None)
+    balls = within(Q, X, 2.0)
+    for radius in (0.5, 1.0, 2.0):
+        found = balls.votes(radius, Y, fallback, weights=weights, row_weights=w)
+        for q in range(40):
+            D = np.linalg.norm(X - Q[q], axis=1)
+            rows = np.flatnonzero(radius >= D)
+            if not len(rows):
+                np.testing.assert_array_equal(found.values[q], fallback.values[q])
+                np.testing.assert_array_equal(found.nearness[q], fallback.nearness[q])
+                continue
+            one = vote(D[None, rows], rows[None], Y, weights=weights, row_weights=w)
+            np.testing.assert_allclose(found.values[q], one.values[0])
+            for c in range(3):
+                expected = min((D[i] for i in rows if Y[i, c]), default=np.inf)
+                assert found.nearness[q, c] == pytest.approx(expected)
 
 
 def test_empty_balls_answer_as_asked():

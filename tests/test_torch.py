@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 from ejop.backends import torch_sum  # noqa: E402
 from ejop.backends.torch import Engine, engines  # noqa: E402
+from ejop.neighbors import within  # noqa: E402
 
 DEVICE = os.environ.get("EJOP_TEST_DEVICE", "cpu")
 #: agreement of M with NumPy in float64, relative to its largest entry
@@ -226,6 +227,15 @@ def test_the_classifier_on_a_device(digits, rule):
     numpy = EJOPClassifier(**options).fit(X[:300], y[:300])
     assert ours.best_params_ == numpy.best_params_
     np.testing.assert_array_equal(ours.predict(X[300:]), numpy.predict(X[300:]))
+
+
+def test_balls_on_a_device_hold_the_same_rows(rng):
+    X = rng.integers(0, 5, size=(300, 4)) * 1.0  # many rows lie on the sphere
+    there, here = within(X[:50], X, 2.0, device=DEVICE), within(X[:50], X, 2.0)
+    for name in ("queries", "rows"):
+        np.testing.assert_array_equal(getattr(there, name), getattr(here, name))
+    np.testing.assert_allclose(there.distances, here.distances, atol=1e-12)
+    assert not len(within(X[:5] + 0.5, X, 0.1, device=DEVICE).rows)
 
 
 @pytest.mark.parametrize("stretch", [3072, 40])

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from sklearn.neighbors import NearestNeighbors
 
 from ejop.backends.torch_neighbors import DeviceSearch
@@ -50,7 +51,8 @@ def nearest(Q: NDArray, X: NDArray, k: int, *, device: Any = None) -> tuple[NDAr
     open_rows, fetch = np.arange(len(Q)), min(n, k + SPARE)
     while len(open_rows):
         found = search.candidates(Q[open_rows], fetch)
-        D = search.distances(Q[open_rows], found)
+        queries = np.repeat(open_rows, fetch)
+        D = search.distances(Q, queries, found.ravel()).reshape(found.shape)
         level = _level(D)
         order = np.lexsort((found, level), axis=1)
         D, level = (np.take_along_axis(a, order, axis=1) for a in (D, level))
@@ -85,13 +87,35 @@ def merge_nearest(distances: NDArray, rows: NDArray, k: int) -> NDArray:
     return np.lexsort((rows, _level(distances)), axis=1)[:, :k]
 
 
-def within(Q: NDArray, X: NDArray, radius: float) -> tuple[list[NDArray], list[NDArray]]:
-    """Rows of X within a radius of each row of Q, with their distances, in row order."""
-    search = NearestNeighbors(algorithm="brute").fit(X)
-    indices = search.radius_neighbors(Q, radius * (1 + EQUAL), return_distance=False)
-    indices = [np.sort(rows) for rows in indices]
-    distances = [np.linalg.norm(X[rows] - q, axis=1) for q, rows in zip(Q, indices, strict=True)]
-    return distances, indices
+def within(Q: NDArray, X: NDArray, radius: float, *, device: Any = None) -> Balls:
+    """Rows of X within a radius of each row of Q, with their distances.
+
+    Parameters
+    ----------
+    Q : ndarray of shape (m, n_features)
+    X : ndarray of shape (n_samples, n_features)
+    radius : float
+    device : str or torch.device, optional
+        Search there by torch; None is scikit-learn.
+
+    Returns
+    -------
+    balls : Balls
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ejop.neighbors import within
+    >>> balls = within(np.array([[0.0], [9.0]]), np.array([[1.0], [-2.0], [4.0]]), 2.5)
+    >>> balls.queries, balls.rows, balls.distances
+    (array([0, 0]), array([0, 1]), array([1., 2.]))
+    """
+    search = _Search(X) if device is None else DeviceSearch(X, device)
+    reach = radius * (1 + EQUAL)
+    queries, rows = search.within(Q, reach)
+    distances = search.distances(Q, queries, rows)
+    near = distances <= reach
+    return Balls(len(Q), queries[near], rows[near], distances[near])
 
 
 class _Search:
@@ -105,19 +129,22 @@ class _Search:
         """Row numbers of the k nearest, in any order, (m, k)."""
         return self._search.kneighbors(Q, k, return_distance=False)
 
-    def distances(self, Q: NDArray, indices: NDArray) -> NDArray:
-        """Distances of given pairs, (m, k)."""
-        return _distances(Q, self.X, indices)
+    def distances(self, Q: NDArray, queries: NDArray, rows: NDArray) -> NDArray:
+        """Distances of given pairs, the same whatever block or thread they fall in."""
+        D = np.empty(len(rows))
+        step = max(1, 2_000_000 // Q.shape[1])
+        for s in range(0, len(rows), step):
+            part = slice(s, s + step)
+            difference = self.X[rows[part]] - Q[queries[part]]
+            D[part] = np.sqrt(np.einsum("pd,pd->p", difference, difference))
+        return D
 
-
-def _distances(Q: NDArray, X: NDArray, indices: NDArray) -> NDArray:
-    """Exact distances of given pairs, the same whatever block or thread they fall in."""
-    D = np.empty(indices.shape)
-    step = max(1, 2_000_000 // (indices.shape[1] * X.shape[1]))
-    for s in range(0, len(Q), step):
-        difference = X[indices[s : s + step]] - Q[s : s + step, None]
-        D[s : s + step] = np.sqrt(np.einsum("mkd,mkd->mk", difference, difference))
-    return D
+    def within(self, Q: NDArray, radius: float) -> tuple[NDArray, NDArray]:
+        """Pairs (query, row) that may lie within the radius, by query, then by row."""
+        found = self._search.radius_neighbors(Q, radius, return_distance=False)
+        counts = [len(rows) for rows in found]
+        rows = np.concatenate([np.sort(rows) for rows in found])
+        return np.repeat(np.arange(len(Q)), counts), rows.astype(np.int64, copy=False)
 
 
 def _level(D: NDArray) -> NDArray:
@@ -140,7 +167,7 @@ class Votes:
     values : ndarray of shape (m, n_outputs)
         Class shares or mean targets.
     nearness : ndarray of shape (m, n_outputs)
-        Place of the nearest neighbour of each class; infinite for none.
+        Place or distance of the nearest neighbour of each class; infinite for none.
     """
 
     values: NDArray
@@ -174,3 +201,66 @@ def _neighbor_weights(distances: NDArray, weights: str) -> NDArray:
     exact = distances == 0
     inverse = 1 / np.where(exact, 1, distances)
     return np.where(exact.any(1, keepdims=True), exact, inverse)
+
+
+@dataclass(frozen=True)
+class Balls:
+    """Rows within a radius of each query, as pairs.
+
+    Attributes
+    ----------
+    n_queries : int
+    queries, rows : ndarray of shape (n_pairs,)
+        Numbers of the query and of the row, by query, then by row.
+    distances : ndarray of shape (n_pairs,)
+    """
+
+    n_queries: int
+    queries: NDArray
+    rows: NDArray
+    distances: NDArray
+
+    def votes(
+        self,
+        radius: float,
+        Y: NDArray,
+        fallback: Votes,
+        *,
+        weights: str,
+        row_weights: NDArray | None,
+    ) -> Votes:
+        """Votes of the rows within a radius no larger than that of the search.
+
+        Y has shape (n_samples, n_outputs); a query with no row takes its fallback.
+        """
+        inside = radius * (1 + EQUAL) >= self.distances
+        w = self._weights(inside, weights)
+        if row_weights is not None:
+            w = w * row_weights[self.rows]
+        starts = np.searchsorted(self.queries, np.arange(self.n_queries + 1))
+        pairs = csr_array((w, self.rows, starts), shape=(self.n_queries, len(Y)))
+        total = np.asarray(pairs.sum(1))[:, None]
+        values = (pairs @ Y) / np.where(total > 0, total, 1)
+        hit = np.bincount(self.queries[inside], minlength=self.n_queries)[:, None] > 0
+        nearness = self._nearness(radius, Y, starts)
+        return Votes(
+            np.where(hit, values, fallback.values), np.where(hit, nearness, fallback.nearness)
+        )
+
+    def _weights(self, inside: NDArray, weights: str) -> NDArray:
+        """1, or the inverse distance; a row at distance zero outvotes all others."""
+        if weights == "uniform":
+            return inside.astype(float)
+        exact = self.distances == 0
+        outvoted = np.bincount(self.queries[exact], minlength=self.n_queries) > 0
+        inverse = 1 / np.where(exact, 1, self.distances)
+        return inside * np.where(outvoted[self.queries], exact, inverse)
+
+    def _nearness(self, radius: float, Y: NDArray, starts: NDArray) -> NDArray:
+        """Distance of each query's nearest row of each output, infinite beyond the radius."""
+        out = np.full((self.n_queries, Y.shape[1]), np.inf)
+        some = np.flatnonzero(np.diff(starts))
+        for c in range(Y.shape[1] if len(some) else 0):
+            D = np.where(Y[self.rows, c] > 0, self.distances, np.inf)
+            out[some, c] = np.minimum.reduceat(D, starts[some])
+        return np.where(out <= radius * (1 + EQUAL), out, np.inf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,10 @@ from ejop.backends.torch import engines, load
 
 #: distances held at once
 MAX_PAIRS = 500_000_000
+#: coordinates of pairs held at once
+MAX_VALUES = 50_000_000
+#: rounding errors of a distance product that a ball allows for before its pairs are measured
+SLACK = 64
 
 
 class DeviceSearch:
@@ -38,25 +43,44 @@ class DeviceSearch:
     def candidates(self, Q: NDArray, k: int) -> NDArray:
         """Row numbers of the k nearest, in any order, (m, k)."""
         out = np.empty((len(Q), k), dtype=np.int64)
+        for part, _, D in self._blocks(Q):
+            found = D.topk(k, 1, largest=False, sorted=False).indices
+            out[part] = found.cpu().numpy()
+        return out
+
+    def within(self, Q: NDArray, radius: float) -> tuple[NDArray, NDArray]:
+        """Pairs (query, row) that may lie within the radius, by query, then by row."""
+        found = [np.empty((0, 2), dtype=np.int64)]
+        rounding = SLACK * load().finfo(self.rows.dtype).eps
+        for part, queries, D in self._blocks(Q):
+            norms = (queries * queries).sum(1, keepdim=True)
+            reach = radius * radius - norms + rounding * (norms + self.norms.max())
+            pairs = (reach >= D).nonzero().cpu().numpy()
+            pairs[:, 0] += part.start
+            found.append(pairs)
+        near = np.concatenate(found)
+        return near[:, 0], near[:, 1]
+
+    def _blocks(self, Q: NDArray) -> Iterator[tuple[slice, Any, Any]]:
+        """Blocks of queries: which, centred, and |x - q|^2 - |q|^2 of all rows x, (m, n)."""
         step = max(1, MAX_PAIRS // len(self.rows))
         for s in range(0, len(Q), step):
             queries = self.engine.tensor(Q[s : s + step] - self.center)
             D = self.engine.matmul(queries, self.factor, exact=True)
             D *= -2
-            D += self.norms  # |q|^2 is the same for all rows
-            found = D.topk(k, 1, largest=False, sorted=False).indices
-            out[s : s + step] = found.cpu().numpy()
-        return out
+            D += self.norms
+            yield slice(s, s + step), queries, D
 
-    def distances(self, Q: NDArray, indices: NDArray) -> NDArray:
-        """Distances of given pairs in float64, (m, k)."""
+    def distances(self, Q: NDArray, queries: NDArray, rows: NDArray) -> NDArray:
+        """Distances of given pairs in float64."""
         torch = load()
-        out = np.empty(indices.shape)
-        step = max(1, 20_000_000 // (indices.shape[1] * Q.shape[1]))
+        out = np.empty(len(rows))
+        step = max(1, MAX_VALUES // Q.shape[1])
         kind = torch.float32 if self.engine.device.type == "mps" else torch.float64
-        for s in range(0, len(Q), step):
-            rows = self.exact[self.engine.index(indices[s : s + step])].to(kind)
-            queries = torch.as_tensor(Q[s : s + step], device=self.engine.device).to(kind)
-            difference = rows - queries[:, None]
-            out[s : s + step] = (difference * difference).sum(2).sqrt().cpu().numpy()
+        points = torch.as_tensor(np.ascontiguousarray(Q), device=self.engine.device)
+        for s in range(0, len(rows), step):
+            part = slice(s, s + step)
+            there = self.exact[self.engine.index(rows[part])].to(kind)
+            difference = there - points[self.engine.index(queries[part])].to(kind)
+            out[part] = (difference * difference).sum(1).sqrt().cpu().numpy()
         return out

@@ -44,6 +44,9 @@ def reproduce(
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     data_dir: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Where EJOP sums and searches, e.g. cuda; needs torch.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option(help="Show what would be computed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -75,6 +78,7 @@ def reproduce(
             store,
             jobs=jobs,
             data_dir=None if data_dir is None else str(data_dir),
+            device=device,
             progress=tell,
         )
     _show(tables, keys, store, out, as_json=as_json)

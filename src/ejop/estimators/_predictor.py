@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -224,22 +224,22 @@ class Predictor(
                 yield k, *self._evaluate(votes, *truth)
         else:
             quantiles = RADII if self.radius == "auto" else (0.0,)
-            radii = [self._radius(A, q) for q in quantiles]
-            found = within(B, A, max(radii))
+            radii = self._radii(A, quantiles)
+            balls = within(B, A, max(radii), device=self._device)
             fallback = self._fallback(B, A, Y, w)
             for q, r in zip(quantiles, radii, strict=True):
-                votes = _ball_votes(*found, r, Y, self.weights, w, fallback)
+                votes = balls.votes(r, Y, fallback, weights=self.weights, row_weights=w)
                 yield q, *self._evaluate(votes, *truth)
 
     def _nearest(self, Q: NDArray, X: NDArray, k: int) -> tuple[NDArray, NDArray]:
         return nearest(Q, X, k, device=self._device)
 
-    def _radius(self, A: NDArray, quantile: float) -> float:
-        """Quantile of the distances to the fifth neighbour, or the radius that was given."""
+    def _radii(self, A: NDArray, quantiles: Sequence[float]) -> list[float]:
+        """Quantiles of the distances to the fifth neighbour, or the radius that was given."""
         if self.radius != "auto":
-            return float(self.radius)
+            return [float(self.radius)]
         k = min(RADIUS_NEIGHBOR + 1, len(A))  # a row's first neighbour is itself
-        return float(np.quantile(self._nearest(A, A, k)[0][:, -1], quantile))
+        return np.quantile(self._nearest(A, A, k)[0][:, -1], quantiles).tolist()
 
     def _fallback(self, B: NDArray, A: NDArray, Y: NDArray, w: NDArray | None) -> Votes:
         """What an empty ball answers."""
@@ -260,7 +260,7 @@ class Predictor(
         self._rows = Z @ L.T
         self.plan_ = metric.plan_
         if self.rule == "hnn":
-            self.radius_ = self._radius(self._rows, setting.size)
+            self.radius_ = self._radii(self._rows, [setting.size])[0]
         elif self.rule == "ridge":
             self.ridge_ = RidgeFunction(random_state=0).fit(self._rows, self._Y, self._w)
         self._n_features_out = len(L)
@@ -360,8 +360,10 @@ class Predictor(
             D, near = self._nearest(Z, self._rows, min(self.n_neighbors_, len(self._rows)))
             return vote(D, near, self._Y, weights=self.weights, row_weights=self._w)
         fallback = self._fallback(Z, self._rows, self._Y, self._w)
-        found = within(Z, self._rows, self.radius_)
-        return _ball_votes(*found, self.radius_, self._Y, self.weights, self._w, fallback)
+        balls = within(Z, self._rows, self.radius_, device=self._device)
+        return balls.votes(
+            self.radius_, self._Y, fallback, weights=self.weights, row_weights=self._w
+        )
 
     def _html_repr(self) -> str:
         return with_plan(self, super()._html_repr())
@@ -383,24 +385,3 @@ def _is(value: Any, name: str) -> bool:
 def _plain_votes(values: NDArray) -> Votes:
     """Votes without neighbours: ties go to the first class."""
     return Votes(values, np.tile(np.arange(values.shape[1], dtype=float), (len(values), 1)))
-
-
-def _ball_votes(
-    distances: list[NDArray],
-    indices: list[NDArray],
-    radius: float,
-    Y: NDArray,
-    weights: str,
-    row_weights: NDArray | None,
-    fallback: Votes,
-) -> Votes:
-    """Votes of all rows within a radius; an empty ball takes its fallback."""
-    values, nearness = fallback.values.copy(), fallback.nearness.copy()
-    for q, (D, rows) in enumerate(zip(distances, indices, strict=True)):
-        inside = radius * (1 + 1e-9) >= D
-        if inside.any():
-            order = np.lexsort((rows[inside], D[inside]))
-            D, rows = D[inside][order][None], rows[inside][order][None]
-            one = vote(D, rows, Y, weights=weights, row_weights=row_weights)
-            values[q], nearness[q] = one.values[0], one.nearness[0]
-    return Votes(values, nearness)

@@ -33,6 +33,8 @@ class Fold:
         Last training rows that only tune; 0 where a share of the training rows is drawn for that.
     n_neighbors : int or None
         Where it is not tuned.
+    device : str or None
+        Where EJOP sums and searches.
     """
 
     X: NDArray
@@ -41,6 +43,7 @@ class Fold:
     y_test: NDArray
     held: int = 0
     n_neighbors: int | None = None
+    device: str | None = None
 
     @property
     def validation(self) -> Any:
@@ -63,7 +66,7 @@ def load(dataset: DataSet, data_dir: str | None = None) -> tuple[NDArray, NDArra
     return np.asarray(found.data), np.asarray(found.target), getattr(found, "split", None)
 
 
-def make_fold(name: str, seed: int, data_dir: str | None = None) -> Fold:
+def make_fold(name: str, seed: int, data_dir: str | None = None, device: str | None = None) -> Fold:
     """Draw and prepare the rows of a data set for a seed.
 
     Examples
@@ -85,7 +88,7 @@ def make_fold(name: str, seed: int, data_dir: str | None = None) -> Fold:
     else:
         train, test = np.split(order[: dataset.n_train + dataset.n_test], [dataset.n_train])
     A, B = _prepared(dataset.preparation, X[train], X[test], len(train) - held)
-    return Fold(A, y[train], B, y[test], held, k)
+    return Fold(A, y[train], B, y[test], held, k, device)
 
 
 def _prepared(preparation: str, A: NDArray, B: NDArray, n_fit: int) -> tuple[NDArray, NDArray]:

@@ -233,6 +233,7 @@ def _common(fold: Fold, seed: int) -> dict[str, Any]:
         "scale": "none",
         "validation": fold.validation,
         "n_neighbors": fold.n_neighbors or "auto",
+        "device": fold.device,
         "random_state": seed,
     }
 

@@ -21,13 +21,16 @@ HEARTBEAT_SECONDS = 10.0
 _PACKAGES = ("ejop", "numpy", "scipy", "scikit-learn", "numba")
 
 
-def compute(key: Key, n_neighbors: int | None, data_dir: str | None = None) -> Run:
+def compute(
+    key: Key, n_neighbors: int | None, data_dir: str | None = None, device: str | None = None
+) -> Run:
     """One run; ``n_neighbors`` is for methods tested with the neighbours of another."""
     from ejop.experiments.folds import make_fold  # workers load what they need, when they need it
     from ejop.experiments.methods import METHODS, iterations_to_converge
 
     dataset, method, seed = key
-    found = METHODS[method].run(make_fold(dataset, seed, data_dir), seed, n_neighbors)
+    fold = make_fold(dataset, seed, data_dir, device)
+    found = METHODS[method].run(fold, seed, n_neighbors)
     return Run(
         dataset,
         method,
@@ -36,7 +39,7 @@ def compute(key: Key, n_neighbors: int | None, data_dir: str | None = None) -> R
         round(found.fit_seconds, 3),
         round(found.predict_seconds, 3),
         iterations_to_converge(found.objective),
-        found.settings,
+        found.settings if device is None else {**found.settings, "device": device},
         found.objective,
         versions(),
         f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}",
@@ -63,6 +66,7 @@ def run_missing(
     *,
     jobs: int = 1,
     data_dir: str | None = None,
+    device: str | None = None,
     progress: Callable[[Run | Key, str], None] = lambda what, state: None,
 ) -> list[tuple[Key, BaseException]]:
     """Compute what is not in the results file.
@@ -74,6 +78,8 @@ def run_missing(
     jobs : int, default=1
         Processes; 1 computes here.
     data_dir : str, optional
+    device : str, optional
+        Where EJOP sums and searches; the learners run on the CPU all the same.
     progress : callable
         Called with a key and "started", a Run and "finished", or a key and "failed" or "elsewhere"
         (another runner has it).
@@ -112,7 +118,7 @@ def run_missing(
                     if results.claim(key):
                         waiting.remove(key)
                         progress(key, "started")
-                        flying[submit(compute, key, _tuned(first, results), data_dir)] = key
+                        flying[submit(compute, key, _tuned(first, results), data_dir, device)] = key
                     elif key not in told:
                         told.add(key)
                         progress(key, "elsewhere")
