@@ -166,15 +166,7 @@ class OuterProductEstimator(LinearMetricEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         self._devices = self._engines(X)
-        X, y = validate_data(
-            self,
-            to_host(X),
-            to_host(y),
-            reset=first,
-            dtype=[np.float64, np.float32],
-            multi_output=True,
-            y_numeric=False,
-        )
+        X, y = self._checked(to_host(X), to_host(y), reset=first)
         Y = self._targets(y, classes, first=first).astype(X.dtype, copy=False)
         weights = None
         if sample_weight is not None:
@@ -184,6 +176,18 @@ class OuterProductEstimator(LinearMetricEstimator):
             kept = weights > 0  # a row of weight zero is no row
             X, Y, weights = X[kept], Y[kept], weights[kept]
         return X, Y, weights
+
+    def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[NDArray, NDArray]:
+        """Rows and targets as arrays, of one length and finite."""
+        return validate_data(
+            self,
+            X,
+            y,
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            multi_output=True,
+            y_numeric=False,
+        )
 
     def _engines(self, X: Any) -> list[Engine]:
         """Devices that the sums run on; none for NumPy. A tensor brings its own."""

@@ -150,7 +150,7 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         y : ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        return self.classes_[self._votes(X).winners()]
+        return self._decide(self._votes(X))
 
     def predict_proba(self, X: ArrayLike) -> NDArray:
         """Share of each class in the vote, shape (n_samples, n_classes).
@@ -164,7 +164,12 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         p : ndarray of shape (n_samples, n_classes)
         """
         check_is_fitted(self)
-        votes = self._votes(X)
+        return self._shares(self._votes(X))
+
+    def _decide(self, votes: Votes) -> NDArray:
+        return self.classes_[votes.winners()]
+
+    def _shares(self, votes: Votes) -> NDArray:
         values = np.clip(votes.values, 0, None)
         values[np.arange(len(values)), votes.winners()] += TIE  # the largest share is predicted
         return values / values.sum(1, keepdims=True)

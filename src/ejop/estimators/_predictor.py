@@ -116,18 +116,7 @@ class Predictor(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         self._device = device_of(X) if self.device is None else self.device
-        try:
-            X, y = to_host(X), to_host(y)
-            rows, y = validate_data(
-                self, X, y, dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=2
-            )
-        except ValueError as error:
-            if "Input X contains NaN" not in str(error):
-                raise
-            raise ValueError(
-                "Input X contains NaN, and distances need every value; put "
-                f"sklearn.impute.SimpleImputer before {type(self).__name__} in a pipeline."
-            ) from None
+        rows, y = self._checked(to_host(X), to_host(y), ensure_min_samples=2)
         Y, strata = self._targets(y)
         self._Y, self._w = Y, self._row_weights(strata)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
@@ -136,6 +125,20 @@ class Predictor(
             kept = splits[0][0] if self.refit == "train" and splits else np.arange(len(rows))
             self._refit(grid, setting, rows[kept], kept)
         return self
+
+    def _checked(self, X: Any, y: Any, **checks: Any) -> tuple[NDArray, NDArray]:
+        """Rows and targets as arrays, of one length and finite."""
+        try:
+            return validate_data(
+                self, X, y, dtype=[np.float64, np.float32], multi_output=True, **checks
+            )
+        except ValueError as error:
+            if "Input X contains NaN" not in str(error):
+                raise
+            raise ValueError(
+                "Input X contains NaN, and distances need every value; put "
+                f"sklearn.impute.SimpleImputer before {type(self).__name__} in a pipeline."
+            ) from None
 
     def _tune(
         self, rows: NDArray, strata: NDArray, seed: int

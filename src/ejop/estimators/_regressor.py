@@ -102,8 +102,10 @@ class EGOPRegressor(RegressorMixin, Predictor):
         y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
         check_is_fitted(self)
-        values = self._votes(X).values
-        return values[:, 0] if self._flat else values
+        return self._decide(self._votes(X))
+
+    def _decide(self, votes: Votes) -> NDArray:
+        return votes.values[:, 0] if self._flat else votes.values
 
     def _targets(self, y: Any) -> tuple[NDArray, NDArray]:
         y = _check_y(y, multi_output=True, y_numeric=True)

@@ -80,29 +80,27 @@ class RidgeFunction(Function):
         self.random_state = random_state
 
     def _fit(self, sample_weight: NDArray | None) -> None:
-        if self.kernel != "gaussian":
-            raise ValueError(
-                f"`kernel`={self.kernel!r} cannot be used for kernel ridge, which needs a positive "
-                "definite kernel; use kernel='gaussian', or function='kernel' for a smoother."
-            )
+        self._check()
         self._choose(sample_weight)
-        # Coefficients of either sign nearly cancel in the sums, so these are always in float64.
-        X = (self.X_ - self._center).astype(np.float64, copy=False)
-        n = len(X)
+        n = len(self.X_)
         self._rows = np.arange(n)
         if n > self.max_rows:
             rng = check_random_state(self.random_state)
             self._rows = np.sort(rng.choice(n, min(self.n_centers, n), replace=False))
-        self.centers_, self._Z = self.X_[self._rows], X[self._rows]
+        self._place_centers(self.X_[self._rows])
+        if not self.all_rows:
+            self._fit_nystrom(self._queries(self.X_))
+        elif not self._deferred:
+            self._fit_all(self._queries(self.X_))
+
+    def _place_centers(self, centers: NDArray) -> None:
+        # Coefficients of either sign nearly cancel in the sums, so these are always in float64.
+        self.centers_, self._Z = centers, self._queries(centers)
         self._features: NDArray | None = None
         self._influence: NDArray | None = None
         self._exponentials: tuple[NDArray, NDArray] | None = None
         self._factor = None
         self.__dict__.pop("coefficients_", None)
-        if not self.all_rows:
-            self._fit_nystrom(X)
-        elif not self._deferred:
-            self._fit_all(X)
 
     #: set before ``fit`` by whoever solves for the coefficients on a device
     _deferred = False
@@ -119,9 +117,13 @@ class RidgeFunction(Function):
         if not hasattr(self, "coefficients_"):
             self._fit_all(self._queries(self.X_))
 
-    def _choose(self, sample_weight: NDArray | None) -> None:
-        from ejop.selection import choose_ridge
-
+    def _check(self) -> None:
+        """Refuse a kernel, bandwidth or penalty that will not do."""
+        if self.kernel != "gaussian":
+            raise ValueError(
+                f"`kernel`={self.kernel!r} cannot be used for kernel ridge, which needs a positive "
+                "definite kernel; use kernel='gaussian', or function='kernel' for a smoother."
+            )
         for name in ("bandwidth", "penalty"):
             value = getattr(self, name)
             if isinstance(value, str) and value == "auto":
@@ -132,6 +134,10 @@ class RidgeFunction(Function):
                 raise ValueError(
                     f"`penalty` must be a positive, finite number or 'auto', got {value!r}."
                 )
+
+    def _choose(self, sample_weight: NDArray | None) -> None:
+        from ejop.selection import choose_ridge
+
         if "auto" in (self.bandwidth, self.penalty):
             self.bandwidth_, self.penalty_ = choose_ridge(
                 self.X_,

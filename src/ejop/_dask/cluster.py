@@ -1,0 +1,129 @@
+"""The cluster: who works there, how tasks are combined, what its failures mean."""
+
+from __future__ import annotations
+
+from asyncio import CancelledError as AsyncCancelledError
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from dask import delayed
+from distributed import Client, KilledWorker, get_client
+from distributed.comm import CommClosedError
+
+from ejop.backends.plan import format_bytes
+
+#: results merged by one task of a tree
+WIDTH = 8
+_LOST = (CancelledError, AsyncCancelledError, CommClosedError)
+
+
+def find_client(client: Client | None) -> Client:
+    """The client that was passed, or the one that is connected."""
+    if client is None:
+        try:
+            client = get_client()
+        except ValueError:
+            raise ValueError(
+                "`client`=None and no Dask client is connected; start one, for instance "
+                "`client = distributed.Client()` on this machine or "
+                "`distributed.Client('tcp://scheduler:8786')`, or pass `client`."
+            ) from None
+    if client.status != "running":
+        raise ConnectionError(
+            f"the Dask client is {client.status}, not connected to a scheduler; make a new one and "
+            "pass it as `client`."
+        )
+    return client
+
+
+@dataclass(frozen=True)
+class Workers:
+    """What the workers are.
+
+    Attributes
+    ----------
+    count : int
+    threads : int
+        Of all workers together.
+    memory : float
+        Bytes that a worker may hold, the least of all; infinite where none has a limit.
+    room : float
+        Share of it for one thread, the least of all.
+    """
+
+    count: int
+    threads: int
+    memory: float
+    room: float
+
+    def __str__(self) -> str:
+        memory = "no memory limit" if np.isinf(self.memory) else f"{format_bytes(self.memory)} each"
+        return f"{self.count} worker{'s' * (self.count > 1)}, {self.threads} threads, {memory}"
+
+
+def workers(client: Client) -> Workers:
+    """The workers that are there now."""
+    found = client.scheduler_info(n_workers=-1)["workers"].values()
+    if not found:
+        raise ConnectionError(
+            f"no worker is connected to {address_of(client)}; start some with `dask worker "
+            f"{address_of(client)}`."
+        )
+    memory = [float(worker["memory_limit"] or np.inf) for worker in found]
+    threads = [worker["nthreads"] for worker in found]
+    room = min(m / t for m, t in zip(memory, threads, strict=True))
+    return Workers(len(memory), sum(threads), min(memory), room)
+
+
+def address_of(client: Any) -> str:
+    """Where the scheduler is, or was."""
+    return getattr(client.scheduler, "address", "an unknown address")
+
+
+def run(client: Client, tasks: Any) -> Any:
+    """Results of delayed objects; what a broken cluster raises is told plainly."""
+    address = address_of(client)
+    try:
+        return client.gather(client.compute(tasks))
+    except KilledWorker as error:
+        raise RuntimeError(
+            f"several workers died one after another on the same task, most likely for want of "
+            f"memory: {error}. Make the partitions smaller (`X.rechunk`, `X.repartition`), lower "
+            "`memory_limit`, or give the workers more memory; nothing was fitted."
+        ) from error
+    except _LOST as error:
+        raise ConnectionError(
+            f"the Dask scheduler at {address} was lost or restarted and what it knew is gone; "
+            "nothing was fitted. Connect a new client and call again."
+        ) from error
+
+
+def tree(parts: Sequence[Any], merge: Callable[[list[Any]], Any]) -> Any:
+    """One delayed result from many: groups are merged, then their results, and so on."""
+    level = list(parts)
+    while len(level) > 1:
+        level = [delayed(merge)(level[s : s + WIDTH]) for s in range(0, len(level), WIDTH)]
+    return level[0]
+
+
+def chains(parts: Sequence[Any], fold: Callable[..., Any], merge: Any, n_chains: int) -> Any:
+    """One delayed result by folding parts one after another, in several chains.
+
+    A chain keeps one running result, so that memory does not grow with the number of parts, and it
+    tends to stay on the worker that holds that result.
+    """
+    ends = []
+    for k in range(min(n_chains, len(parts))):
+        state = None
+        for part in parts[k::n_chains]:
+            state = fold(state, part)
+        ends.append(state)
+    return tree(ends, merge)
+
+
+def constant(value: Any) -> Any:
+    """An object that many tasks take, once in the graph."""
+    return delayed(value, traverse=False)
