@@ -57,7 +57,7 @@ class DaskEJOP(DaskMetric, EJOP):
     >>> from ejop import EJOP
     >>> from ejop.dask import DaskEJOP
     >>> X, y = load_iris(return_X_y=True)
-    >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None):
+    >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"):
     ...     rows = da.from_array(X, chunks=(50, -1))
     ...     metric = DaskEJOP().fit(rows, da.from_array(y, chunks=50))
     ...     mapped = metric.transform(rows).compute()
@@ -89,7 +89,7 @@ class DaskEGOP(DaskMetric, EGOP):
     >>> from ejop.dask import DaskEGOP
     >>> X = np.random.default_rng(0).normal(size=(300, 3))
     >>> rows, y = da.from_array(X, chunks=(100, -1)), np.sin(X[:, 0] + X[:, 1])
-    >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None):
+    >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"):
     ...     egop = DaskEGOP().fit(rows, y)
     >>> np.abs(egop.eigenvectors_[:, 0]).round(1)
     array([0.7, 0.7, 0. ])
@@ -127,7 +127,7 @@ class DaskEJOPClassifier(DaskPredictor, EJOPClassifier):
     >>> from sklearn.datasets import load_iris
     >>> from ejop.dask import DaskEJOPClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None):
+    >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"):
     ...     rows = da.from_array(X, chunks=(50, -1))
     ...     model = DaskEJOPClassifier(function="kernel", scale="none", random_state=0).fit(rows, y)
     ...     shares = model.predict_proba(rows).compute()
@@ -183,7 +183,7 @@ class DaskEGOPRegressor(DaskPredictor, EGOPRegressor):
     >>> from ejop.dask import DaskEGOPRegressor
     >>> X = np.random.default_rng(0).normal(size=(400, 5))
     >>> rows, y = da.from_array(X, chunks=(100, -1)), np.sin(2 * X[:, 0] + X[:, 1])
-    >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None):
+    >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"):
     ...     model = DaskEGOPRegressor(function="kernel", scale="none", random_state=0)
     ...     print(model.fit(rows[:300], y[:300]).score(rows[300:], y[300:]) > 0.8)
     True

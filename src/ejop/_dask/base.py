@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
-from ejop._dask.cluster import constant, find_client
+from ejop._dask.cluster import constant, find_client, workers
 from ejop._dask.collections import Reader, check_rows, partitions
 from ejop._dask.rows import Rows, read
 from ejop.backends.plan import format_bytes
@@ -103,6 +103,7 @@ class OnCluster(BaseEstimator):
             )
         X = check_rows(self, X, fitting=True)
         client = find_client(self.client)
+        workers(client)  # without any, tasks would wait for ever
         parts = partitions(client, type(self).__name__, X, y, sample_weight)
         reader = Reader(self._plain(), self._classify, self.n_features_in_)
         rows = read(client, parts, reader, self._accept)
@@ -159,7 +160,7 @@ def blocks_of(X: Any) -> list[Any]:
 
 
 def stacked(parts: list[Any], X: Any, shape: tuple[int, ...], kind: Any) -> da.Array:
-    """A Dask array of delayed blocks, cut as X is."""
+    """A Dask array of delayed blocks, cut as X is save for its empty blocks."""
     lengths = X.chunks[0] if isinstance(X, da.Array) else (np.nan,) * len(parts)
     arrays = [
         da.from_delayed(part, (length, *shape), dtype=kind)

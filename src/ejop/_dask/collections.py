@@ -121,12 +121,14 @@ def _with_lengths(client: Any, value: Any) -> da.Array:
     """The collection as an array of known lengths."""
     if _cuts(value) is not None:
         return value
-    lengths = run(client, delayed(list)([delayed(len)(part) for part in _delayed(value)]))
-    if _is_frame(value):
-        return value.to_dask_array(lengths=lengths)
-    value = value.copy()
-    value._chunks = (tuple(lengths), *value.chunks[1:])
-    return value
+    parts = _delayed(value)
+    lengths = run(client, delayed(list)([delayed(len)(part) for part in parts]))
+    kind = value.dtype if isinstance(value, da.Array) else object
+    arrays = [
+        da.from_delayed(delayed(np.asarray)(part), (length, *value.shape[1:]), dtype=kind)
+        for part, length in zip(parts, lengths, strict=True)
+    ]
+    return da.concatenate(arrays)
 
 
 def _delayed(value: Any) -> list[Any]:

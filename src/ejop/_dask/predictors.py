@@ -106,19 +106,21 @@ class DaskPredictor(OnCluster):
         twin._device = None
         L = before = np.eye(rows.summary.n_features)
         metric: Any = None
+        center = None
         for power, rank in (*setting.earlier, (setting.power, setting.n_components)):
             mapped = rows.mapped(client, Prepared(scaler, L, spread, class_weights))
             metric = twin._configured(setting.function, rows.n, seed)
             metric.n_features_in_ = mapped.summary.n_features
             metric.classes_ = np.arange(mapped.summary.n_outputs)
             self._function = fit_metric(client, metric, mapped, self.reduction).function
+            center = mapped.summary.X.mean if center is None else center
             before = L
             found = (metric.eigenvalues_, metric.eigenvectors_)
             L = components(*found, power=power, n_components=rank) @ L
         self.scaler_, self.metric_estimator_, self._before = scaler, metric, before
-        self._center = rows.mapped(client, Prepared(scaler)).summary.X.mean
+        self._center = center  # of the scaled rows: the first round maps them by the identity
         self._training = rows.mapped(client, Prepared(scaler, L, None, class_weights))
-        self.plan_ = metric.plan_
+        self.plan_ = self.metric_estimator_.plan_
         self._settle_rule(client, setting)
         self._n_features_out = len(L)
         self.components_ = L
@@ -330,7 +332,7 @@ def _mapped(local: Any, block: Any) -> NDArray:
 
 
 def _ridge_votes(ridge: RidgeFunction, Z: NDArray) -> Votes:
-    return _plain_votes(ridge.predict(Z))
+    return _plain_votes(ridge.predict(Z) if len(Z) else np.empty((0, ridge.n_outputs_)))
 
 
 def _answer(local: Any, votes: Votes, method: str, kind: Any) -> NDArray:

@@ -218,7 +218,7 @@ class Function(BaseEstimator):
 
 def check_magnitude(largest: float, n_features: int, dtype: np.dtype) -> None:
     """Refuse values whose squared distances overflow."""
-    if largest**2 * n_features > float(np.finfo(dtype).max) / 4:
+    if largest > np.sqrt(float(np.finfo(dtype).max) / 4 / n_features):
         raise ValueError(
             f"`X` has values up to {largest:.3g}, too large for squared distances in "
             f"{dtype}; scale the columns, for instance with StandardScaler."
