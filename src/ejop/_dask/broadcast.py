@@ -12,7 +12,7 @@ import numpy as np
 from dask import delayed
 from numpy.typing import NDArray
 
-from ejop._dask.cluster import Workers, constant, run, tree
+from ejop._dask.cluster import Workers, constant, keep, run, tree
 from ejop._dask.plan import (
     TASK_FLOPS,
     TASKS_PER_THREAD,
@@ -36,7 +36,7 @@ class Broadcast:
         self, client: Any, estimator: Any, function: Function, rows: Rows, team: Workers
     ) -> None:
         self.client, self.estimator, self.rows, self.team = client, estimator, rows, team
-        self.function = client.persist(delayed(_fitted)(constant(estimator), rows.blocks))
+        self.function = keep(client, delayed(_fitted)(constant(estimator), rows.blocks))
         n_queries = first_round(estimator, rows.n)
         memory = task_memory(estimator, team)
         share = -(-n_queries // team.count)

@@ -13,7 +13,7 @@ import numpy as np
 from dask import delayed
 from numpy.typing import NDArray
 
-from ejop._dask.cluster import chains, constant, run, tree
+from ejop._dask.cluster import chains, constant, keep, run, tree
 from ejop._dask.rows import Block, Rows, draw
 from ejop.functions import Function, KernelSmoother, RidgeFunction
 from ejop.functions._base import check_bandwidth, check_magnitude
@@ -54,7 +54,7 @@ def choose_bandwidth(client: Any, function: KernelSmoother, rows: Rows) -> float
     """:func:`ejop.selection.choose_bandwidth` over blocks: two passes over the rows."""
     rule, s = get_kernel(function.kernel), rows.summary
     index = draw(rows.n, affordable_queries(rows.n), function.random_state)
-    sample = client.persist(rows.sample(index))
+    sample = keep(client, rows.sample(index))
     near = _nearest(client, sample, function, rows)
     grid = bandwidth_grid(rule, median_of_nearest(np.sqrt(near[0])))
     if rows.n < 3:
@@ -125,14 +125,14 @@ def settled_ridge(client: Any, function: RidgeFunction, rows: Rows, n_chains: in
         function.bandwidth_ = float(function.bandwidth)
         function.penalty_ = float(function.penalty)
     index = draw(rows.n, function.n_centers, function.random_state)
-    template = delayed(_with_centers)(constant(function), rows.sample(index))
+    template = keep(client, delayed(_with_centers)(constant(function), rows.sample(index)))
     equations = chains(
         rows.blocks,
         lambda state, block: delayed(_add_equations)(state, template, block),
         _added_pairs,
         n_chains,
     )
-    return client.persist(delayed(_solved)(template, equations))
+    return keep(client, delayed(_solved)(template, equations))
 
 
 def _choose_ridge(client: Any, function: RidgeFunction, rows: Rows) -> tuple[float, float]:
@@ -140,7 +140,7 @@ def _choose_ridge(client: Any, function: RidgeFunction, rows: Rows) -> tuple[flo
     index = draw(rows.n, 1000, function.random_state)
     sample, unit = rows.sample(index), 1.0
     if function.bandwidth == "auto":
-        sample = client.persist(sample)
+        sample = keep(client, sample)
         near = _nearest(client, sample, function, rows)
         unit = median_of_nearest(np.sqrt(near[0]))
     s = rows.summary

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from asyncio import CancelledError as AsyncCancelledError
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from dask import delayed
-from distributed import Client, KilledWorker, get_client
+from distributed import Client, KilledWorker, get_client, wait
 from distributed.comm import CommClosedError
 
 from ejop.backends.plan import format_bytes
@@ -83,11 +84,12 @@ def address_of(client: Any) -> str:
     return getattr(client.scheduler, "address", "an unknown address")
 
 
-def run(client: Client, tasks: Any) -> Any:
-    """Results of delayed objects; what a broken cluster raises is told plainly."""
+@contextmanager
+def plainly(client: Client) -> Iterator[None]:
+    """Tell in plain words what a broken cluster raises."""
     address = address_of(client)
     try:
-        return client.gather(client.compute(tasks))
+        yield
     except KilledWorker as error:
         raise RuntimeError(
             f"several workers died one after another on the same task, most likely for want of "
@@ -99,6 +101,24 @@ def run(client: Client, tasks: Any) -> Any:
             f"the Dask scheduler at {address} was lost or restarted and what it knew is gone; "
             "nothing was fitted. Connect a new client and call again."
         ) from error
+
+
+def run(client: Client, tasks: Any) -> Any:
+    """Results of delayed objects."""
+    with plainly(client):
+        return client.gather(client.compute(tasks))
+
+
+def keep(client: Client, task: Any) -> Any:
+    """A delayed result that is made now and stays on the workers.
+
+    What it was made from is let go before others ask for it again: a sample of all blocks that
+    waited for its last row would otherwise hold every block in memory.
+    """
+    with plainly(client), client.as_current():
+        there = client.persist(task)
+        wait(there)
+    return there
 
 
 def tree(parts: Sequence[Any], merge: Callable[[list[Any]], Any]) -> Any:

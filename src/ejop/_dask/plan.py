@@ -30,8 +30,6 @@ TASKS_PER_THREAD = 4
 CHAINS_PER_THREAD = 2
 #: operations of a task: under a minute, so that little is lost with a worker
 TASK_FLOPS = 200_000_000_000
-#: rounds of tiles under way at once
-AHEAD = 2
 #: queries of ``n_queries="auto"`` at the most where rows are not numbered
 MOST_QUERIES = 2**20
 

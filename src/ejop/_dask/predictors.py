@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ejop._dask.base import OnCluster, blocks_of, float_kind, stacked
 from ejop._dask.choices import settled_ridge
-from ejop._dask.cluster import constant, find_client, run, tree, workers
+from ejop._dask.cluster import constant, find_client, keep, run, tree, workers
 from ejop._dask.collections import check_rows, partitions
 from ejop._dask.metrics import fit_metric
 from ejop._dask.plan import BROADCAST_SHARE, CHAINS_PER_THREAD
@@ -156,7 +156,7 @@ class DaskPredictor(OnCluster):
         function = RidgeFunction(random_state=0)
         if rows.n > function.max_rows:
             return settled_ridge(client, function, rows, CHAINS_PER_THREAD * team.threads)
-        return client.persist(delayed(_ridge_of_all)(constant(function), rows.blocks))
+        return keep(client, delayed(_ridge_of_all)(constant(function), rows.blocks))
 
     def _radius_of(self, client: Any, rows: Rows, quantile: float) -> float:
         """Quantile of the distances to the fifth neighbour, or the radius that was given."""

@@ -81,6 +81,8 @@ def join_found(parts: list[Found]) -> Found:
 def merge_found(parts: list[Found], k: int) -> Found:
     """The k nearest of all blocks, equal distances by row number."""
     found = join_found(parts)
+    if found.m == 0:
+        return found
     shape = (found.m, found.per_query)
     places = merge_nearest(found.distances.reshape(shape), found.rows.reshape(shape), k)
     return found.take((np.arange(found.m)[:, None] * found.per_query + places).ravel())

@@ -6,7 +6,6 @@ they merge in the log domain, and Jacobians and outer products are made of them 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,9 +15,8 @@ from numpy.typing import NDArray
 
 from ejop._dask.broadcast import block_sum, checked, merged
 from ejop._dask.choices import settle, settled_ridge, settled_smoother
-from ejop._dask.cluster import Workers, chains, constant, run, tree
+from ejop._dask.cluster import Workers, chains, constant, keep, run, tree
 from ejop._dask.plan import (
-    AHEAD,
     CHAINS_PER_THREAD,
     STATE_SHARE,
     STATES,
@@ -114,12 +112,9 @@ class Tiles(_Blockwise):
     def add(self, queries: NDArray | None) -> tuple[OuterProduct, int]:
         """Outer products of some rows, in rounds that read all references once each."""
         n = self.rows.n if queries is None else len(queries)
-        total, flying = None, deque(self._rounds(queries, n))
-        under_way: deque[Any] = deque()
-        while flying or under_way:
-            while flying and len(under_way) < AHEAD:
-                under_way.append(self.client.persist(self._round(flying.popleft())))
-            part, _ = run(self.client, under_way.popleft())
+        total = None
+        for index in self._rounds(queries, n):
+            part, _ = run(self.client, self._round(index))
             total = part if total is None else total.merge(part)
         assert total is not None
         return checked((total, 0), n)
@@ -139,7 +134,7 @@ class Tiles(_Blockwise):
 
     def _round(self, index: NDArray) -> Any:
         """Delayed outer products of some queries."""
-        queries = self.rows.sample(index)
+        queries = keep(self.client, self.rows.sample(index))
         function, job = constant(self.function), constant(self.job)
         n_chains = CHAINS_PER_THREAD * self.team.threads
         self.tasks += len(self.rows.blocks)
