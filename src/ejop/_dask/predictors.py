@@ -164,7 +164,7 @@ class DaskPredictor(OnCluster):
             return float(self.radius)
         k = min(RADIUS_NEIGHBOR + 1, rows.n)  # a row's first neighbour is itself
         index = draw(rows.n, RADIUS_ROWS, 0) if rows.n > RADIUS_ROWS else None
-        Z = delayed(_rows_of)(rows.sample(index))
+        Z = keep(client, delayed(_rows_of)(rows.sample(index)))
         found = [delayed(nearest_in)(Z, block, k) for block in self._references]
         furthest = delayed(_furthest)(tree(found, partial(merge_found, k=k)))
         return float(np.quantile(run(client, furthest), quantile))
