@@ -32,7 +32,7 @@ from benchmarks.worker import peak_memory
 from ejop import EJOP
 from ejop._dask.plan import Job
 from ejop._dask.rows import Block
-from ejop._dask.tiles import _fold
+from ejop._dask.tiles import _tile
 from ejop.dask import DaskEJOP
 from ejop.datasets import make_multi_index
 from ejop.functions import KernelSmoother
@@ -141,11 +141,11 @@ def task_rates(n: int, d: int, m: int) -> dict[str, Any]:
     function.bandwidth_ = 3.0
     job = Job(EJOP(), np.full(d, 1.5), True, True, False, None, GIB // 4, 16)
     block, queries = Block(X, Y, None, np.arange(n)), Block(X[:m], Y[:m], None, np.arange(m))
-    _fold(None, function, block, queries, job)
+    _tile(function, block, queries, job)
     runs = []
     for _ in range(3):
         begin = time.perf_counter()
-        state = _fold(None, function, block, queries, job)
+        state = _tile(function, block, queries, job)
         runs.append(time.perf_counter() - begin)
     size = state.sums.nbytes + state.total.nbytes
     return {

@@ -381,6 +381,13 @@ def test_block_finds_its_own_rows():
     np.testing.assert_array_equal(block.own(np.array([99, 100, 104, 105])), [-1, 0, 4, -1])
 
 
+def test_dask_is_told_how_large_blocks_are():
+    block = Block(X, TARGETS, None, np.arange(len(X)))
+    assert dask.sizeof.sizeof(block) > X.nbytes + TARGETS.nbytes
+    fitted = KernelSmoother(bandwidth=1.0).fit(X, TARGETS)
+    assert dask.sizeof.sizeof(fitted) > X.nbytes + TARGETS.nbytes
+
+
 def test_tree_merges_all(client):
     parts = [dask.delayed(k) for k in range(100)]
     assert client.compute(tree(parts, sum)).result() == sum(range(100))

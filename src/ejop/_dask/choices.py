@@ -13,7 +13,7 @@ import numpy as np
 from dask import delayed
 from numpy.typing import NDArray
 
-from ejop._dask.cluster import chains, constant, keep, run, tree
+from ejop._dask.cluster import constant, keep, run, tree
 from ejop._dask.rows import Block, Rows, draw
 from ejop.functions import Function, KernelSmoother, RidgeFunction
 from ejop.functions._base import check_bandwidth, check_magnitude
@@ -115,7 +115,7 @@ def _widest(
 # kernel ridge -------------------------------------------------------------------------------------
 
 
-def settled_ridge(client: Any, function: RidgeFunction, rows: Rows, n_chains: int) -> Any:
+def settled_ridge(client: Any, function: RidgeFunction, rows: Rows) -> Any:
     """Delayed kernel ridge on centres drawn across the blocks, its normal equations reduced."""
     settle(function, rows)
     function._check()
@@ -126,12 +126,8 @@ def settled_ridge(client: Any, function: RidgeFunction, rows: Rows, n_chains: in
         function.penalty_ = float(function.penalty)
     index = draw(rows.n, function.n_centers, function.random_state)
     template = keep(client, delayed(_with_centers)(constant(function), rows.sample(index)))
-    equations = chains(
-        rows.blocks,
-        lambda state, block: delayed(_add_equations)(state, template, block),
-        _added_pairs,
-        n_chains,
-    )
+    parts = [delayed(_equations)(template, block) for block in rows.blocks]
+    equations = tree(parts, _added_pairs, 2)
     return keep(client, delayed(_solved)(template, equations))
 
 
@@ -163,12 +159,9 @@ def _with_centers(function: Any, centers: Block) -> Any:
     return function
 
 
-def _add_equations(
-    state: tuple[NDArray, NDArray] | None, template: RidgeFunction, block: Block
-) -> tuple[NDArray, NDArray]:
+def _equations(template: RidgeFunction, block: Block) -> tuple[NDArray, NDArray]:
     part: Any = template.with_rows(block.X, block.Y, block.w)
-    gram, target = part._normal_equations(part._queries(block.X))
-    return (gram, target) if state is None else (gram + state[0], target + state[1])
+    return part._normal_equations(part._queries(block.X))
 
 
 def _added_pairs(parts: list[tuple[NDArray, NDArray]]) -> tuple[NDArray, NDArray]:

@@ -121,27 +121,15 @@ def keep(client: Client, task: Any) -> Any:
     return there
 
 
-def tree(parts: Sequence[Any], merge: Callable[[list[Any]], Any]) -> Any:
-    """One delayed result from many: groups are merged, then their results, and so on."""
+def tree(parts: Sequence[Any], merge: Callable[[list[Any]], Any], width: int = WIDTH) -> Any:
+    """One delayed result from many: groups are merged, then their results, and so on.
+
+    Some ``width`` results of each level wait at a time, so large ones want a narrow tree.
+    """
     level = list(parts)
     while len(level) > 1:
-        level = [delayed(merge)(level[s : s + WIDTH]) for s in range(0, len(level), WIDTH)]
+        level = [delayed(merge)(level[s : s + width]) for s in range(0, len(level), width)]
     return level[0]
-
-
-def chains(parts: Sequence[Any], fold: Callable[..., Any], merge: Any, n_chains: int) -> Any:
-    """One delayed result by folding parts one after another, in several chains.
-
-    A chain keeps one running result, so that memory does not grow with the number of parts, and it
-    tends to stay on the worker that holds that result.
-    """
-    ends = []
-    for k in range(min(n_chains, len(parts))):
-        state = None
-        for part in parts[k::n_chains]:
-            state = fold(state, part)
-        ends.append(state)
-    return tree(ends, merge)
 
 
 def constant(value: Any) -> Any:

@@ -20,14 +20,12 @@ from ejop.outerproduct import OuterProduct
 BROADCAST_SHARE = 0.2
 #: share of a thread's memory for the temporaries of a task
 TASK_SHARE = 0.25
-#: ... for the sums of a round of queries, of which some five are about at a time
-STATE_SHARE, STATES = 0.25, 5
+#: ... for the sums of a round of queries, merged by fours; some sixteen are about at a time
+STATE_SHARE, STATES, STATE_WIDTH = 0.25, 16, 4
 #: share of a thread's memory that one partition may take
 PARTITION_SHARE = 0.2
 #: tasks a thread gets at the least, so that no worker waits for another at the end
 TASKS_PER_THREAD = 4
-#: chains of tiles a thread gets
-CHAINS_PER_THREAD = 2
 #: operations of a task: under a minute, so that little is lost with a worker
 TASK_FLOPS = 200_000_000_000
 #: queries of ``n_queries="auto"`` at the most where rows are not numbered

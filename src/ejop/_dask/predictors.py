@@ -20,7 +20,7 @@ from ejop._dask.choices import settled_ridge
 from ejop._dask.cluster import constant, find_client, keep, run, tree, workers
 from ejop._dask.collections import check_rows, partitions
 from ejop._dask.metrics import fit_metric
-from ejop._dask.plan import BROADCAST_SHARE, CHAINS_PER_THREAD
+from ejop._dask.plan import BROADCAST_SHARE
 from ejop._dask.rows import Block, Moments, Rows, draw, join
 from ejop._dask.search import Rule, merge_found, nearest_in
 from ejop.estimators._predictor import RADIUS_NEIGHBOR, _plain_votes
@@ -145,17 +145,17 @@ class DaskPredictor(OnCluster):
         """Radius or ridge of the rule, and where its references are."""
         rows, team = self._training, workers(client)
         if self.rule == "ridge":
-            self._ridge = self._rule_ridge(client, rows, team)
+            self._ridge = self._rule_ridge(client, rows)
             return
         small = rows.nbytes <= BROADCAST_SHARE * team.memory
         self._references = [delayed(join)(rows.blocks)] if small else rows.grouped().blocks
         if self.rule == "hnn":
             self.radius_ = self._radius_of(client, rows, setting.size)
 
-    def _rule_ridge(self, client: Any, rows: Rows, team: Any) -> Any:
+    def _rule_ridge(self, client: Any, rows: Rows) -> Any:
         function = RidgeFunction(random_state=0)
         if rows.n > function.max_rows:
-            return settled_ridge(client, function, rows, CHAINS_PER_THREAD * team.threads)
+            return settled_ridge(client, function, rows)
         return keep(client, delayed(_ridge_of_all)(constant(function), rows.blocks))
 
     def _radius_of(self, client: Any, rows: Rows, quantile: float) -> float:

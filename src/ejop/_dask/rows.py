@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 from dask import delayed
+from dask.sizeof import sizeof
 from numpy.typing import NDArray
 from sklearn.utils.random import sample_without_replacement
 
 from ejop._dask.cluster import constant, run, tree
+from ejop.backends.gaussian import WeightedSums
 from ejop.backends.plan import format_bytes
+from ejop.functions import Function
 from ejop.functions._base import one_hot_labels
 from ejop.selection import some_rows
 
@@ -44,6 +47,10 @@ class Block:
     def __len__(self) -> int:
         return len(self.X)
 
+    def __sizeof__(self) -> int:
+        """Bytes of the arrays: Dask plans and spills by them."""
+        return nbytes_of(self)
+
     def take(self, index: NDArray | None) -> Block:
         """The rows of these numbers among all rows; all of the block for None."""
         if index is None:
@@ -61,6 +68,16 @@ class Block:
     def weights(self) -> NDArray:
         """Weights, ones where none were given."""
         return np.ones(len(self)) if self.w is None else self.w
+
+
+def nbytes_of(holder: Any) -> int:
+    """Bytes of the arrays that an object holds."""
+    return 100 + sum(v.nbytes for v in vars(holder).values() if isinstance(v, np.ndarray))
+
+
+# Dask plans transfers and spills by sizes, and knows those of arrays alone.
+sizeof.register(Function, nbytes_of)
+sizeof.register(WeightedSums, nbytes_of)
 
 
 def join(blocks: list[Block]) -> Block:

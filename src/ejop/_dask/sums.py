@@ -3,9 +3,9 @@
 *Broadcast*: all references go to every worker, each task sums the outer products of some query
 rows, and a tree merges them: a task sends back d x d matrices.
 
-*Tiles*: no worker holds all references. The un-normalised sums of some queries run through the
-blocks of references one after another, in several chains; they merge in the log domain, and
-Jacobians and outer products are made of them at the end.
+*Tiles*: no worker holds all references. A task makes the un-normalised sums of some queries over
+one block of references; a tree merges them in the log domain, and Jacobians and outer products are
+made of them at the end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The sum with references in blocks, none of which holds them all.
 
-The un-normalised sums of some queries run through the blocks one after another, in several chains;
-they merge in the log domain, and Jacobians and outer products are made of them at the end.
+A task makes the un-normalised sums of some queries over one block; a tree merges them in the log
+domain, and Jacobians and outer products are made of them at the end.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from ejop._dask.broadcast import block_sum, checked, merged
 from ejop._dask.choices import settle, settled_ridge, settled_smoother
-from ejop._dask.cluster import Workers, chains, constant, keep, run, tree
+from ejop._dask.cluster import Workers, constant, keep, run, tree
 from ejop._dask.plan import (
-    CHAINS_PER_THREAD,
     STATE_SHARE,
+    STATE_WIDTH,
     STATES,
     ClusterPlan,
     Job,
@@ -94,7 +94,7 @@ class _Blockwise:
 
 
 class Tiles(_Blockwise):
-    """Sums of a smoother that run through the blocks of references."""
+    """Sums of a smoother over the blocks of references."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -136,14 +136,9 @@ class Tiles(_Blockwise):
         """Delayed outer products of some queries."""
         queries = keep(self.client, self.rows.sample(index))
         function, job = constant(self.function), constant(self.job)
-        n_chains = CHAINS_PER_THREAD * self.team.threads
         self.tasks += len(self.rows.blocks)
-        sums = chains(
-            self.rows.blocks,
-            lambda state, block: delayed(_fold)(state, function, block, queries, job),
-            _merged_sums,
-            n_chains,
-        )
+        tiles = [delayed(_tile)(function, block, queries, job) for block in self.rows.blocks]
+        sums = tree(tiles, _merged_sums, STATE_WIDTH)
         return delayed(_close)(sums, function, queries, job)
 
     def whole(self) -> Any:
@@ -163,10 +158,8 @@ def _slices(n: int) -> Iterator[slice]:
     return (slice(s, min(s + MAX_BLOCK, n)) for s in range(0, n, MAX_BLOCK))
 
 
-def _fold(
-    state: WeightedSums | None, function: Any, block: Block, queries: Block, job: Job
-) -> WeightedSums:
-    """Sums of the queries over one more block of references."""
+def _tile(function: Any, block: Block, queries: Block, job: Job) -> WeightedSums:
+    """Sums of the queries over one block of references."""
     part = function.with_rows(block.X, block.Y, block.w)
     exclude = block.own(queries.index) if job.leave_one_out else None
     part.prepare(job.step, budget=job.memory, n_queries=len(queries))
@@ -174,8 +167,7 @@ def _fold(
         part.sums(queries.X[s], job.step, None if exclude is None else exclude[s])
         for s in _slices(len(queries))
     ]
-    new = WeightedSums.join(found)
-    return new if state is None else state.merge(new)
+    return WeightedSums.join(found)
 
 
 def _merged_sums(parts: list[WeightedSums]) -> WeightedSums:
@@ -217,8 +209,7 @@ class Rowless(_Blockwise):
             self.kept = constant(settle(function, self.rows))
             return function
         self.method = "ridge"
-        n_chains = CHAINS_PER_THREAD * self.team.threads
-        self.kept = settled_ridge(self.client, function, self.rows, n_chains)
+        self.kept = settled_ridge(self.client, function, self.rows)
         self.notes = (
             f"{min(function.n_centers, self.rows.n)} Nystrom centres drawn across the blocks; the "
             "normal equations are summed over them",
