@@ -348,6 +348,12 @@ def test_small_neighbours_are_joined():
     assert rows.grouped(1).lengths == [10] * 10
 
 
+def test_joined_blocks_leave_work_for_every_thread(monkeypatch):
+    monkeypatch.setattr(rows_module, "BLOCK_BYTES", 2**30)
+    assert len(rows_of(100, parts=10).grouped(parts=5).lengths) == 5
+    assert len(rows_of(100, parts=10).grouped().lengths) == 1
+
+
 # what merges ------------------------------------------------------------------------------------
 
 

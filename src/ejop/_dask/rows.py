@@ -236,9 +236,9 @@ class Rows:
         summary = run(client, tree([delayed(Summary.of)(block) for block in blocks], Summary.join))
         return replace(self, blocks=blocks, summary=summary)
 
-    def grouped(self, n_bytes: float | None = None) -> Rows:
-        """Small neighbours joined, so that few tasks do the work of many."""
-        n_bytes = BLOCK_BYTES if n_bytes is None else n_bytes
+    def grouped(self, n_bytes: float | None = None, *, parts: int = 1) -> Rows:
+        """Small neighbours joined, so that few tasks do the work of many, but ``parts`` remain."""
+        n_bytes = min(BLOCK_BYTES, self.nbytes / parts) if n_bytes is None else n_bytes
         groups: list[list[int]] = []
         size = np.inf
         for i, length in enumerate(self.lengths):

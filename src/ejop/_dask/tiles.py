@@ -20,6 +20,7 @@ from ejop._dask.plan import (
     STATE_SHARE,
     STATE_WIDTH,
     STATES,
+    TASKS_PER_THREAD,
     ClusterPlan,
     Job,
     described,
@@ -44,7 +45,7 @@ class _Blockwise:
         self, client: Any, estimator: Any, function: Any, rows: Rows, team: Workers
     ) -> None:
         self.client, self.estimator, self.team = client, estimator, team
-        self.rows = rows.grouped()
+        self.rows = rows.grouped(parts=TASKS_PER_THREAD * team.threads)
         if estimator.min_mass is not None:
             raise ValueError(
                 f"`min_mass`={estimator.min_mass!r} counts rows among all references, which tiles "
