@@ -42,7 +42,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"^(digits|learners)\.py$",
+    "ignore_pattern": r"^(cluster|digits|learners)\.py$",
     "within_subsection_order": "FileNameSortKey",
     "doc_module": ("ejop",),
     "reference_url": {"ejop": None},

@@ -1,4 +1,5 @@
 import os
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -22,3 +23,30 @@ def real_data():
             return z["X"].astype(float), z["y"]
 
     return load
+
+
+@contextmanager
+def local_cluster(n_workers=2, **options):
+    """A client of worker processes on this machine, nothing but the loopback."""
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            memory_limit="1GiB",
+            **options,
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="session")
+def client():
+    """A client of two worker processes."""
+    pytest.importorskip("distributed")
+    with local_cluster() as client:
+        yield client

@@ -44,6 +44,9 @@ def test_example_runs(path, tmp_path, monkeypatch, pyplot, capsys):
     if path.stem == "digits":  # five splits for people, one for the test
         text, n = re.subn(r"^SEEDS = range\(5\)$", "SEEDS = range(2)", text, flags=re.M)
         assert n == 1
+    if path.stem == "cluster":  # a million rows for people, a few for the test
+        small = "cluster.py --rows 4000 --features 4 --parts 4 --queries 100 --reduction tiles"
+        monkeypatch.setattr("sys.argv", small.split())
     script = tmp_path / "examples" / path.name
     script.parent.mkdir()
     script.write_text(text, encoding="utf-8")
@@ -90,6 +93,7 @@ def test_links_lead_to_files(page):
 
 
 def test_every_public_name_is_in_the_reference():
+    import ejop.dask
     import ejop.datasets
     import ejop.experiments
     import ejop.functions
@@ -102,6 +106,7 @@ def test_every_public_name_is_in_the_reference():
     missing = []
     for module in (
         ejop,
+        ejop.dask,
         ejop.datasets,
         ejop.experiments,
         ejop.functions,

@@ -65,6 +65,29 @@ def nearest(Q: NDArray, X: NDArray, k: int, *, device: Any = None) -> tuple[NDAr
     return distances, indices
 
 
+def merge_nearest(distances: NDArray, rows: NDArray, k: int) -> NDArray:
+    """Places of the k nearest among candidates of several parts, in the order of ``nearest``.
+
+    Parameters
+    ----------
+    distances, rows : ndarray of shape (m, n_candidates)
+        Those that ``nearest`` finds in each part, side by side, with row numbers among all rows.
+    k : int
+
+    Returns
+    -------
+    places : ndarray of shape (m, k)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ejop.neighbors import merge_nearest
+    >>> merge_nearest(np.array([[1.0, 2.0, 1.0, 3.0]]), np.array([[7, 9, 2, 3]]), 2)
+    array([[2, 0]])
+    """
+    return np.lexsort((rows, _level(distances)), axis=1)[:, :k]
+
+
 def within(Q: NDArray, X: NDArray, radius: float, *, device: Any = None) -> Balls:
     """Rows of X within a radius of each row of Q, with their distances.
 

@@ -8,6 +8,7 @@ prediction does.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,13 +42,35 @@ MAX_PAIRS = 100_000_000
 def nearest_distances(X: NDArray, rows: NDArray) -> NDArray:
     """Distance from each of the given rows of X to the nearest row that is not equal to it."""
     center = _center(X)
+    found = in_threads(
+        lambda block: nearest_squared(X[block], X, block, center)[0], query_blocks(rows, len(X))
+    )
+    return np.sqrt(np.concatenate(found))
 
-    def nearest(block: NDArray) -> NDArray:
-        D, slack = squared_distances(X[block], X, center)
-        D[slack >= D] = np.inf  # equal rows, up to the rounding of the distances
-        return D.min(1)
 
-    return np.sqrt(np.concatenate(in_threads(nearest, _blocks(rows, len(X)))))
+def nearest_squared(Q: NDArray, X: NDArray, own: NDArray, center: NDArray) -> NDArray:
+    """Squared distance from Q to the nearest row of X that is not equal, and to the nearest other.
+
+    Parameters
+    ----------
+    Q : ndarray of shape (m, n_features)
+    X : ndarray of shape (n_samples, n_features)
+        All rows, or a part of them: the smallest over parts is that over all.
+    own : ndarray of shape (m,)
+        Row of X that each query is, -1 for none.
+    center : ndarray of shape (n_features,)
+
+    Returns
+    -------
+    smallest : ndarray of shape (2, m)
+        Infinite where there is none.
+    """
+    D, slack = squared_distances(Q, X, center)
+    mine = np.flatnonzero(own >= 0)
+    D[mine, own[mine]] = np.inf
+    other = np.maximum(D.min(1, initial=np.inf), 0)
+    D[slack >= D] = np.inf  # equal rows, up to the rounding of the distances
+    return np.stack([D.min(1, initial=np.inf), other])
 
 
 def median_nearest_distance(X: NDArray, rows: NDArray) -> float:
@@ -61,7 +84,11 @@ def median_nearest_distance(X: NDArray, rows: NDArray) -> float:
     >>> median_nearest_distance(X, np.arange(4))
     1.0
     """
-    smallest = nearest_distances(X, rows)
+    return median_of_nearest(nearest_distances(X, rows))
+
+
+def median_of_nearest(smallest: NDArray) -> float:
+    """Median of the distances to the nearest distinct row, over rows that have one."""
     smallest = smallest[np.isfinite(smallest)]
     if len(smallest) == 0:
         raise ValueError(
@@ -137,46 +164,113 @@ def choose_bandwidth(
     """
     rule = get_kernel(kernel)
     w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    affordable = int(np.clip(MAX_PAIRS // len(X), 200, max_queries))
-    rows = _some_rows(w, affordable, random_state)
-    grid = GAUSSIAN_GRID if rule.factorises else COMPACT_GRID
-    grid = median_nearest_distance(X, rows) * grid
+    rows = some_rows(w, affordable_queries(len(X), max_queries), random_state)
+    grid = bandwidth_grid(rule, median_nearest_distance(X, rows))
     if len(X) < 3:
         return WIDENING * float(grid[-1])
-    losses = np.hstack(
-        in_threads(lambda block: _block_losses(X, Y, w, block, rule, grid), _blocks(rows, len(X)))
+    center = _center(X)
+    sums = in_threads(
+        lambda block: grid_sums(X[block], X, Y, w, block, center, rule, grid),
+        query_blocks(rows, len(X)),
     )
-    prior = w @ Y / w.sum()
-    one_hot = one_hot_labels(Y) is not None
-    constant = pointwise_loss(np.tile(prior, (len(rows), 1)), Y[rows], prior, one_hot=one_hot)
-    floor = FLAT * np.average(constant, weights=w[rows])
-    return WIDENING * float(grid[widest_within_one_error(grid, losses, w[rows], floor)])
+    judges = Judges(Y[rows], w[rows], w @ Y / w.sum(), w.sum(), one_hot_labels(Y) is not None)
+    return judges.widest(grid, np.concatenate(sums, axis=1))
 
 
-def _block_losses(
-    X: NDArray, Y: NDArray, w: NDArray, rows: NDArray, rule: Kernel, grid: NDArray
+def affordable_queries(n: int, max_queries: int = 1000) -> int:
+    """Rows that judge bandwidths: fewer, down to 200, where all rows are many."""
+    return int(np.clip(MAX_PAIRS // n, 200, max_queries))
+
+
+def bandwidth_grid(rule: Kernel, unit: float) -> NDArray:
+    """Bandwidths to try, for a median nearest-neighbour distance of ``unit``."""
+    return unit * (GAUSSIAN_GRID if rule.factorises else COMPACT_GRID)
+
+
+def grid_sums(
+    Q: NDArray,
+    X: NDArray,
+    Y: NDArray,
+    w: NDArray,
+    own: NDArray,
+    center: NDArray,
+    rule: Kernel,
+    grid: NDArray,
+    nearest: NDArray | None = None,
 ) -> NDArray:
-    """Leave-one-out losses of some rows for each bandwidth, shape (len(grid), n_rows)."""
-    one_hot = one_hot_labels(Y[:1000]) is not None
-    total = w.sum()
-    prior = w @ Y / total
-    own = w[rows, None]
-    rest = (total * prior - own * Y[rows]) / (total - own)
-    D, _ = squared_distances(X[rows], X, _center(X))
+    """Kernel sums of [Y | 1] at some queries for each bandwidth; those over other rows add.
+
+    Parameters
+    ----------
+    Q : ndarray of shape (m, n_features)
+    X, Y, w : ndarray
+        Rows, targets and weights: all of them, or a part.
+    own : ndarray of shape (m,)
+        Row of X that each query is, and that is left out; -1 for none.
+    center : ndarray of shape (n_features,)
+    rule : Kernel
+    grid : ndarray of bandwidths
+    nearest : ndarray of shape (m,), optional
+        Squared distance of each query to the nearest other row of all; that of X by default.
+        Weights are relative to that row's, since a factor common to a query cancels.
+
+    Returns
+    -------
+    sums : ndarray of shape (len(grid), m, n_outputs + 1)
+    """
+    D, _ = squared_distances(Q, X, center)
     np.maximum(D, 0, out=D)
-    D[np.arange(len(rows)), rows] = np.inf
+    mine = np.flatnonzero(own >= 0)
+    D[mine, own[mine]] = np.inf
     if rule.factorises:
-        D -= D.min(1, keepdims=True)  # a factor common to a row cancels
+        D -= D.min(1, keepdims=True) if nearest is None else nearest[:, None].astype(D.dtype)
     targets = (np.c_[Y, np.ones(len(Y))] * w[:, None]).astype(D.dtype)
     K = np.empty_like(D)
-    losses = np.empty((len(grid), len(rows)))
+    sums = np.empty((len(grid), len(Q), targets.shape[1]), dtype=D.dtype)
     for g, h in enumerate(grid):
         np.multiply(D, D.dtype.type(1 / h**2), out=K)
-        sums = rule(K, out=K) @ targets
-        mass = sums[:, -1:]
-        f = np.where(mass > 0, sums[:, :-1] / np.where(mass > 0, mass, 1), rest)
-        losses[g] = pointwise_loss(f, Y[rows], prior, one_hot=one_hot)
-    return losses
+        np.matmul(rule(K, out=K), targets, out=sums[g])
+    return sums
+
+
+@dataclass(frozen=True)
+class Judges:
+    """Rows that judge bandwidths, and what all rows together say.
+
+    Attributes
+    ----------
+    Y : ndarray of shape (m, n_outputs)
+    w : ndarray of shape (m,)
+    prior : ndarray of shape (n_outputs,)
+        Mean target of all rows.
+    total : float
+        Weight of all rows.
+    one_hot : bool
+    """
+
+    Y: NDArray
+    w: NDArray
+    prior: NDArray
+    total: float
+    one_hot: bool
+
+    def losses(self, sums: NDArray) -> NDArray:
+        """Leave-one-out loss of each row for each bandwidth, from sums over all rows."""
+        own = self.w[:, None]
+        rest = (self.total * self.prior - own * self.Y) / (self.total - own)
+        mass = sums[:, :, -1:]
+        f = np.where(mass > 0, sums[:, :, :-1] / np.where(mass > 0, mass, 1), rest)
+        return np.stack([self._loss(values) for values in f])
+
+    def widest(self, grid: NDArray, sums: NDArray) -> float:
+        """The widest bandwidth within one standard error of the best, times 1.3."""
+        constant = self._loss(np.tile(self.prior, (len(self.Y), 1)))
+        floor = FLAT * np.average(constant, weights=self.w)
+        best = widest_within_one_error(grid, self.losses(sums), self.w, float(floor))
+        return WIDENING * float(grid[best])
+
+    def _loss(self, f: NDArray) -> NDArray:
+        return pointwise_loss(f, self.Y, self.prior, one_hot=self.one_hot)
 
 
 def choose_ridge(
@@ -216,14 +310,27 @@ def choose_ridge(
     bandwidth, penalty : float
     """
     w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    rows = _some_rows(w, max_rows, random_state)
+    rows = some_rows(w, max_rows, random_state)
     unit = median_nearest_distance(X, rows) if bandwidth == "auto" else 1.0
+    judges = Judges(Y[rows], w[rows], w @ Y / w.sum(), w.sum(), False)
+    return ridge_of_sample(X[rows], judges, unit, bandwidth, penalty, widening)
+
+
+def ridge_of_sample(
+    X: NDArray,
+    judges: Judges,
+    unit: float,
+    bandwidth: float | str,
+    penalty: float | str,
+    widening: float,
+) -> tuple[float, float]:
+    """Bandwidth and penalty by the rows of a sample alone; ``unit`` is the median nearest-neighbour
+    distance among all rows."""
     bandwidths = unit * RIDGE_GRID if bandwidth == "auto" else np.array([float(bandwidth)])
     penalties = PENALTY_GRID if penalty == "auto" else np.array([float(penalty)])
-    Xs = X[rows].astype(np.float64)
-    S = np.sqrt(w[rows])
-    target = S[:, None] * (Y[rows] - w @ Y / w.sum())
-    D = euclidean_distances(Xs, squared=True)
+    S = np.sqrt(judges.w)
+    target = S[:, None] * (judges.Y - judges.prior)
+    D = euclidean_distances(X.astype(np.float64), squared=True)
 
     def losses(h: float) -> NDArray:
         K = S[:, None] * np.exp(D * (-0.5 / h**2)) * S
@@ -266,13 +373,13 @@ def _center(X: NDArray) -> NDArray:
     return X.mean(0, dtype=np.float64).astype(X.dtype)
 
 
-def _blocks(rows: NDArray, n: int) -> list[NDArray]:
+def query_blocks(rows: NDArray, n: int) -> list[NDArray]:
     """Rows in blocks whose distances to n rows take about 8 MB."""
     size = int(np.clip(1_000_000 // n, 1, 256))
     return np.array_split(rows, -(-len(rows) // size))
 
 
-def _some_rows(weights: NDArray, at_most: int, random_state: Any) -> NDArray:
+def some_rows(weights: NDArray, at_most: int, random_state: Any) -> NDArray:
     """At most so many rows of positive weight, sorted, drawn without replacement."""
     rows = np.flatnonzero(weights > 0)
     if len(rows) <= at_most:

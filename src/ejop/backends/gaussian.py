@@ -43,6 +43,51 @@ def exponentiate(L: NDArray, top: NDArray) -> NDArray:
 
 
 @dataclass
+class WeightedSums:
+    """Un-normalised sums over some reference rows; those over other rows merge.
+
+    Attributes
+    ----------
+    sums : ndarray of shape (n_outputs, m, n_columns)
+        sum_i K_qi Y_ic table_ij over exp(top).
+    total : ndarray of shape (m, n_columns)
+        sum_i K_qi table_ij over exp(top); zero where no row weighs anything.
+    top : ndarray of shape (m, 1) or (m, n_columns), or None
+        Logarithm of the factor that the sums were divided by; None for none.
+    """
+
+    sums: NDArray
+    total: NDArray
+    top: NDArray | None = None
+
+    def merge(self, other: WeightedSums) -> WeightedSums:
+        """Sums over both sets of rows: the side with the smaller weights is scaled down."""
+        if self.top is None or other.top is None:
+            return WeightedSums(self.sums + other.sums, self.total + other.total)
+        top = np.maximum(self.top, other.top)
+        reference = np.where(np.isneginf(top), 0, top)
+        mine, theirs = np.exp(self.top - reference), np.exp(other.top - reference)
+        sums = self.sums * mine
+        sums += other.sums * theirs
+        return WeightedSums(sums, self.total * mine + other.total * theirs, top)
+
+    def __getitem__(self, rows: slice) -> WeightedSums:
+        """The sums of some queries."""
+        top = None if self.top is None else self.top[rows]
+        return WeightedSums(self.sums[:, rows], self.total[rows], top)
+
+    @staticmethod
+    def join(parts: list[WeightedSums]) -> WeightedSums:
+        """Sums of other queries, one set after another."""
+        tops = [part.top for part in parts if part.top is not None]
+        return WeightedSums(
+            np.concatenate([part.sums for part in parts], axis=1),
+            np.concatenate([part.total for part in parts]),
+            np.concatenate(tops) if tops else None,
+        )
+
+
+@dataclass
 class Tile:
     """Consecutive reference rows, centred and sorted by class.
 
@@ -166,7 +211,7 @@ class GaussianReferences:
 
     def sums(
         self, Q: NDArray, table: Callable[[Tile], NDArray], exclude: NDArray | None
-    ) -> tuple[NDArray, NDArray]:
+    ) -> WeightedSums:
         """Weighted sums of a table, by output and in total, up to a factor of each query.
 
         Tiles are merged in the log domain: when a tile brings a larger weight, the sums so far
@@ -182,10 +227,7 @@ class GaussianReferences:
 
         Returns
         -------
-        sums : ndarray of shape (n_outputs, m, n_columns)
-            sum_i K_qi Y_ic table_ij.
-        total : ndarray of shape (m, n_columns)
-            sum_i K_qi table_ij; zero where no row weighs anything.
+        sums : WeightedSums
         """
         top = np.full((len(Q), 1), -np.inf, dtype=self.dtype)
         sums = total = None
@@ -195,6 +237,7 @@ class GaussianReferences:
             peak = np.maximum(top, L.max(1, keepdims=True))
             if self._whole is not None and self.neglect == 0 and peak.min() > SAFE[self.dtype]:
                 K = np.exp(L, out=L)  # no weight that counts can underflow
+                peak = np.zeros_like(peak)
             else:
                 K = exponentiate(L, peak)
             products = self._sparse_products if self.neglect > 0 else self._products
@@ -210,7 +253,7 @@ class GaussianReferences:
             top = peak
         assert sums is not None
         assert total is not None
-        return sums, total
+        return WeightedSums(sums, total, top)
 
     def _products(self, K: NDArray, tile: Tile, columns: NDArray) -> tuple[NDArray, NDArray]:
         """One matrix product per output; with classes the total is their sum."""

@@ -123,8 +123,7 @@ def make_plan(
                 "or pass float32 data."
             )
         room = cost.bytes_per_query  # the default is a wish, not a wall
-    wanted = max(d // 8, n_queries // MANY_GROUPS)
-    batch = int(np.clip(wanted, 1, max(1, min(64, n_queries // MIN_GROUPS))))
+    batch = group_size(d, n_queries)
     short = MAX_FLOPS // max(cost.flops_per_query, 1)
     block = int(np.clip(room // threads // cost.bytes_per_query, 1, np.clip(short, 64, MAX_BLOCK)))
     rounds = -(-n_queries // (block * threads))  # even blocks: every thread gets the same work
@@ -137,6 +136,12 @@ def make_plan(
     notes = [f"{cost.method}: {cost.why}"] if cost.why else []
     dtype = cost.dtype or str(function.X_.dtype)
     return Plan(cost.method, n, n_queries, d, c, dtype, block, batch, threads, memory, notes)
+
+
+def group_size(n_features: int, n_queries: int) -> int:
+    """Consecutive rows per group of the standard error."""
+    wanted = max(n_features // 8, n_queries // MANY_GROUPS)
+    return int(np.clip(wanted, 1, max(1, min(64, n_queries // MIN_GROUPS))))
 
 
 def format_bytes(n: float) -> str:

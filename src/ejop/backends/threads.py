@@ -9,7 +9,7 @@ from functools import cache
 from itertools import islice
 from typing import Any, TypeVar
 
-from joblib import effective_n_jobs
+from joblib import cpu_count, effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
@@ -23,9 +23,13 @@ def _pools() -> ThreadpoolController:
 
 
 def n_threads(n_jobs: int | None) -> int:
-    """Threads for ``n_jobs``: None means as many as the BLAS may use in this process."""
+    """Threads for ``n_jobs``: None means as many as the BLAS may use in this process.
+
+    Never more than the machine has cores: under joblib's "dask" backend ``effective_n_jobs`` counts
+    those of a whole cluster, and threads stay here.
+    """
     if n_jobs is not None:
-        return int(effective_n_jobs(n_jobs))
+        return min(int(effective_n_jobs(n_jobs)), n_jobs if n_jobs > 0 else cpu_count())
     return max((pool["num_threads"] for pool in _pools().info()), default=1)
 
 

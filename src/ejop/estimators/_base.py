@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from numbers import Integral, Real
@@ -69,6 +69,9 @@ class OuterProductEstimator(LinearMetricEstimator):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
+
+    #: where the sums run; none for NumPy and for a cluster
+    _devices: Sequence[Engine] = ()
 
     # for subclasses -------------------------------------------------------------------------
 
@@ -167,15 +170,7 @@ class OuterProductEstimator(LinearMetricEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         self._devices = self._engines(X)
-        X, y = validate_data(
-            self,
-            to_host(X),
-            to_host(y),
-            reset=first,
-            dtype=[np.float64, np.float32],
-            multi_output=True,
-            y_numeric=False,
-        )
+        X, y = self._checked(to_host(X), to_host(y), reset=first)
         Y = self._targets(y, classes, first=first).astype(X.dtype, copy=False)
         weights = None
         if sample_weight is not None:
@@ -185,6 +180,18 @@ class OuterProductEstimator(LinearMetricEstimator):
             kept = weights > 0  # a row of weight zero is no row
             X, Y, weights = X[kept], Y[kept], weights[kept]
         return X, Y, weights
+
+    def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[NDArray, NDArray]:
+        """Rows and targets as arrays, of one length and finite."""
+        return validate_data(
+            self,
+            X,
+            y,
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            multi_output=True,
+            y_numeric=False,
+        )
 
     def _engines(self, X: Any) -> list[Engine]:
         """Devices that the sums run on; none for NumPy. A tensor brings its own."""
@@ -426,6 +433,11 @@ class OuterProductEstimator(LinearMetricEstimator):
         J : ndarray of shape (n_samples, n_features, n_outputs)
         """
         check_is_fitted(self)
+        if self.function_ is None:
+            raise ValueError(
+                "`jacobian` needs the training rows and this estimator came from a cluster without "
+                "them; use to_local(references=True)."
+            )
         rows: NDArray = validate_data(self, to_host(X), reset=False, dtype=[np.float64, np.float32])
         plan = make_plan(self.function_, len(rows), self._step, memory_limit=self.memory_limit)
         with _released(self.function_):

@@ -151,7 +151,7 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         y : ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        return follow(self.classes_[self._votes(X).winners()], X)
+        return follow(self._decide(self._votes(X)), X)
 
     def predict_proba(self, X: ArrayLike) -> NDArray:
         """Share of each class in the vote, shape (n_samples, n_classes).
@@ -165,10 +165,15 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         p : ndarray of shape (n_samples, n_classes)
         """
         check_is_fitted(self)
-        votes = self._votes(X)
+        return follow(self._shares(self._votes(X)), X)
+
+    def _decide(self, votes: Votes) -> NDArray:
+        return self.classes_[votes.winners()]
+
+    def _shares(self, votes: Votes) -> NDArray:
         values = np.clip(votes.values, 0, None)
         values[np.arange(len(values)), votes.winners()] += TIE  # the largest share is predicted
-        return follow(values / values.sum(1, keepdims=True), X)
+        return values / values.sum(1, keepdims=True)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy of the predictions.

@@ -116,10 +116,21 @@ class Predictor(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         self._device = device_of(X) if self.device is None else self.device
+        rows, y = self._checked(to_host(X), to_host(y), ensure_min_samples=2)
+        Y, strata = self._targets(y)
+        self._Y, self._w = Y, self._row_weights(strata)
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        grid, splits, setting = self._tune(rows, strata, seed)
+        if self.refit:
+            kept = splits[0][0] if self.refit == "train" and splits else np.arange(len(rows))
+            self._refit(grid, setting, rows[kept], kept)
+        return self
+
+    def _checked(self, X: Any, y: Any, **checks: Any) -> tuple[NDArray, NDArray]:
+        """Rows and targets as arrays, of one length and finite."""
         try:
-            X, y = to_host(X), to_host(y)
-            rows, y = validate_data(
-                self, X, y, dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=2
+            return validate_data(
+                self, X, y, dtype=[np.float64, np.float32], multi_output=True, **checks
             )
         except ValueError as error:
             if "Input X contains NaN" not in str(error):
@@ -128,9 +139,11 @@ class Predictor(
                 "Input X contains NaN, and distances need every value; put "
                 f"sklearn.impute.SimpleImputer before {type(self).__name__} in a pipeline."
             ) from None
-        Y, strata = self._targets(y)
-        self._Y, self._w = Y, self._row_weights(strata)
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
+
+    def _tune(
+        self, rows: NDArray, strata: NDArray, seed: int
+    ) -> tuple[Search, list[tuple[NDArray, NDArray]], Setting]:
+        """The best setting on held-out rows, and what the search told."""
         grid = self._search(rows, seed)
         splits = self._splits(rows, strata, seed)
         if splits:
@@ -142,10 +155,7 @@ class Predictor(
             setting = Setting(grid.scales[0], grid.functions[0], grid.powers[-1], None, size)
             table, self.best_score_ = Table(), np.nan
         self._report(setting, table)
-        if self.refit:
-            kept = splits[0][0] if self.refit == "train" and splits else np.arange(len(rows))
-            self._refit(grid, setting, rows[kept], kept)
-        return self
+        return grid, splits, setting
 
     def _search(self, X: NDArray, seed: int) -> Search:
         fixed_rank = self.n_components != "auto"
@@ -177,19 +187,23 @@ class Predictor(
 
     def _learn(self, function: Any, A: NDArray, rows: NDArray, seed: int) -> Any:
         """The metric of some training rows, mapped to A."""
+        weights = None if self._w is None else self._w[rows]
+        metric = self._configured(function, len(A), seed)
+        return metric.fit(A, self._labels(rows), sample_weight=weights)
+
+    def _configured(self, function: Any, n: int, seed: int) -> Any:
+        """An unfitted EJOP or EGOP for n rows."""
         if isinstance(function, str) and function in WIDENINGS:
             function = RidgeFunction(widening=WIDENINGS[function], random_state=seed)
         metric = self._metric(function, seed)
         if _is(function, "knn"):
-            metric.set_params(n_neighbors=min(15, len(A) - 1))
-        metric.set_params(
-            n_queries=min(len(A), MAX_QUERIES),
+            metric.set_params(n_neighbors=min(15, n - 1))
+        return metric.set_params(
+            n_queries=min(n, MAX_QUERIES),
             n_jobs=self.n_jobs,
             device=self._device,
             precision=self.precision,
         )
-        weights = None if self._w is None else self._w[rows]
-        return metric.fit(A, self._labels(rows), sample_weight=weights)
 
     @abstractmethod
     def _labels(self, rows: NDArray) -> NDArray:

@@ -103,8 +103,7 @@ class EGOPRegressor(RegressorMixin, Predictor):
         y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
         check_is_fitted(self)
-        values = self._votes(X).values
-        return follow(values[:, 0] if self._flat else values, X)
+        return follow(self._decide(self._votes(X)), X)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """R^2 of the predictions.
@@ -120,6 +119,9 @@ class EGOPRegressor(RegressorMixin, Predictor):
         score : float
         """
         return super().score(to_host(X), to_host(y), to_host(sample_weight))
+
+    def _decide(self, votes: Votes) -> NDArray:
+        return votes.values[:, 0] if self._flat else votes.values
 
     def _targets(self, y: Any) -> tuple[NDArray, NDArray]:
         y = _check_y(y, multi_output=True, y_numeric=True)

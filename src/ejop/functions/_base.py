@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from copy import copy
 from dataclasses import dataclass
 from numbers import Real
 
@@ -58,6 +59,8 @@ class Function(BaseEstimator):
     differentiable = False
     #: whether ``exclude`` leaves a training row out of its own estimate
     leaves_out = True
+    #: whether ``sums`` over some of the rows merge and ``derived`` makes Jacobians of them
+    divisible = False
 
     def fit(self, X: NDArray, Y: NDArray, sample_weight: NDArray | None = None) -> Function:
         """Fit to rows X (n, d) and targets Y (n, c), one-hot or real."""
@@ -71,20 +74,41 @@ class Function(BaseEstimator):
             )
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)
-        largest = float(np.abs(X).max(initial=0))
-        if largest**2 * X.shape[1] > float(np.finfo(X.dtype).max) / 4:
-            raise ValueError(
-                f"`X` has values up to {largest:.3g}, too large for squared distances in "
-                f"{X.dtype}; scale the columns, for instance with StandardScaler."
-            )
-        self.X_, self.Y_, self.sample_weight_ = X, Y.astype(X.dtype, copy=False), sample_weight
-        self.n_features_in_ = X.shape[1]
-        self.n_outputs_ = Y.shape[1]
-        self._low, self._high = X.min(0), X.max(0)
-        self._center = X.mean(0, dtype=np.float64).astype(X.dtype)
-        self.prior_ = np.average(Y, axis=0, weights=sample_weight).astype(X.dtype)
+        check_magnitude(float(np.abs(X).max(initial=0)), X.shape[1], X.dtype)
+        prior = np.average(Y, axis=0, weights=sample_weight)
+        weight = float(len(X) if sample_weight is None else np.sum(sample_weight))
+        self._settle(X.dtype, (X.min(0), X.max(0)), X.mean(0, dtype=np.float64), prior, weight)
+        self._hold(X, Y.astype(X.dtype, copy=False), sample_weight)
         self._fit(sample_weight)
         return self
+
+    def _settle(
+        self,
+        dtype: np.dtype,
+        bounds: tuple[NDArray, NDArray],
+        center: NDArray,
+        prior: NDArray,
+        weight: float,
+    ) -> None:
+        """Take what all rows together say: their bounds, centre, mean target and total weight."""
+        self.n_features_in_, self.n_outputs_ = len(center), len(prior)
+        self._low, self._high = (bound.astype(dtype, copy=False) for bound in bounds)
+        self._center = center.astype(dtype)
+        self.prior_ = prior.astype(dtype)
+        self._total_weight = weight
+
+    def _hold(self, X: NDArray, Y: NDArray, sample_weight: NDArray | None) -> None:
+        """Take the rows themselves."""
+        self.X_, self.Y_, self.sample_weight_ = X, Y, sample_weight
+
+    def with_rows(self, X: NDArray, Y: NDArray, sample_weight: NDArray | None = None) -> Function:
+        """The same function holding other rows: a part of those that settled it.
+
+        ``exclude`` then counts the rows of the part.
+        """
+        twin = copy(self)
+        twin._hold(X, Y.astype(X.dtype, copy=False), sample_weight)
+        return twin
 
     @abstractmethod
     def _fit(self, sample_weight: NDArray | None) -> None:
@@ -162,11 +186,11 @@ class Function(BaseEstimator):
     def _prior_without(self, m: int, exclude: NDArray | None) -> NDArray:
         """Mean target of the training rows for each of m queries, its own row left out, (m, c)."""
         prior = np.tile(self.prior_.astype(np.float64), (m, 1))
-        if exclude is None or len(self.X_) < 2:
+        if exclude is None:
             return prior.astype(self.X_.dtype)
         own = exclude >= 0
-        w = self._weights()
-        total, left = w.sum(), w[exclude[own], None]
+        left = self._weights()[exclude[own], None]
+        total = self._total_weight
         rest = total - left
         safe = np.where(rest > 0, rest, 1)
         without = (total * prior[own] - left * self.Y_[exclude[own]]) / safe
@@ -190,6 +214,15 @@ class Function(BaseEstimator):
         """Row weights as float64, ones where none were given."""
         w = self.sample_weight_
         return np.ones(len(self.X_)) if w is None else np.asarray(w, dtype=np.float64)
+
+
+def check_magnitude(largest: float, n_features: int, dtype: np.dtype) -> None:
+    """Refuse values whose squared distances overflow."""
+    if largest > np.sqrt(float(np.finfo(dtype).max) / 4 / n_features):
+        raise ValueError(
+            f"`X` has values up to {largest:.3g}, too large for squared distances in "
+            f"{dtype}; scale the columns, for instance with StandardScaler."
+        )
 
 
 def one_hot_labels(Y: NDArray) -> NDArray | None:

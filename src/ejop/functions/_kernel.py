@@ -12,10 +12,11 @@ from ejop.backends.gaussian import (
     NEGLECT,
     GaussianReferences,
     Tile,
+    WeightedSums,
     exponential_table,
     exponentiate,
 )
-from ejop.differences import central_differences
+from ejop.differences import central_differences, softmax_chain
 from ejop.functions._base import Cost, Function, check_bandwidth, one_hot_labels
 from ejop.kernels import Compact, get_kernel
 
@@ -64,6 +65,8 @@ class KernelSmoother(Function):
     array([[[1.]]])
     """
 
+    divisible = True
+
     def __init__(
         self,
         kernel: str = "gaussian",
@@ -80,10 +83,13 @@ class KernelSmoother(Function):
         """Whether the analytic derivative exists: the Gaussian kernel's does."""
         return get_kernel(self.kernel).factorises
 
+    @property
+    def _kernel(self) -> Any:
+        return get_kernel(self.kernel)
+
     def _fit(self, sample_weight: NDArray | None) -> None:
         from ejop.selection import choose_bandwidth
 
-        self._kernel = get_kernel(self.kernel)
         if isinstance(self.bandwidth, str) and self.bandwidth == "auto":
             self.bandwidth_ = choose_bandwidth(
                 self.X_,
@@ -94,7 +100,10 @@ class KernelSmoother(Function):
             )
         else:
             self.bandwidth_ = check_bandwidth(self.bandwidth)
-        self._labels = one_hot_labels(self.Y_)
+
+    def _hold(self, X: NDArray, Y: NDArray, sample_weight: NDArray | None) -> None:
+        super()._hold(X, Y, sample_weight)
+        self._labels = one_hot_labels(Y)
         self._form: _Form | None = None
 
     # values --------------------------------------------------------------------------------
@@ -102,20 +111,23 @@ class KernelSmoother(Function):
     def predict(self, X: NDArray, exclude: NDArray | None = None) -> NDArray:
         """Values of f, (n_queries, n_outputs); ``exclude`` leaves a training row out of each."""
         if not self._kernel.factorises:
-            values, _ = self._compact(np.asarray(X), np.zeros(self.n_features_in_), exclude)
+            there = np.zeros(self.n_features_in_)
+            values, _ = self._shifted(self._compact_sums(np.asarray(X), there, exclude), exclude)
             return values[:, :, 0].T.astype(self.X_.dtype)
         references = self._settled().references
-        sums, total = references.sums(
+        found = references.sums(
             references.queries(X), lambda tile: np.ones((len(tile.Z), 1), tile.Z.dtype), exclude
         )
-        self._divide(sums, total, exclude)
+        sums = self._divided(found, exclude)
         return sums[:, :, 0].T.astype(self.X_.dtype, copy=False)
 
     def shifted(
         self, Q: NDArray, step: NDArray, exclude: NDArray | None = None
     ) -> tuple[NDArray, NDArray]:
         """Values of f at x + t_j e_j and x - t_j e_j."""
-        plus, minus = self._shifted(np.asarray(Q), np.asarray(step, dtype=np.float64), exclude)
+        plus, minus = self._shifted(
+            self.sums(Q, np.asarray(step, dtype=np.float64), exclude), exclude
+        )
         return plus.transpose(1, 0, 2), minus.transpose(1, 0, 2)
 
     def differences(
@@ -128,7 +140,21 @@ class KernelSmoother(Function):
     ) -> NDArray:
         """Central differences of f or its softmax, (n_queries, n_outputs, n_features)."""
         step = np.asarray(step, dtype=np.float64)
-        plus, minus = self._shifted(np.asarray(Q), step, exclude)
+        return self.derived(self.sums(Q, step, exclude), step, exclude, softmax=softmax)
+
+    def derived(
+        self,
+        sums: WeightedSums,
+        step: NDArray | None,
+        exclude: NDArray | None = None,
+        *,
+        softmax: bool = False,
+    ) -> NDArray:
+        """Jacobians (n_queries, n_outputs, n_features) from sums over all rows; uses them up."""
+        if step is None:
+            values, J = self._gradient(sums, exclude)
+            return softmax_chain(values, J) if softmax else J
+        plus, minus = self._shifted(sums, exclude)
         if softmax and self._labels is not None:
             from ejop.backends.compiled import softmax_differences
 
@@ -143,12 +169,10 @@ class KernelSmoother(Function):
         """
         if not self.differentiable:
             return super().gradient(Q, exclude)
-        references = self._settled().references
+        return self._gradient(self.sums(Q, None, exclude), exclude)
 
-        def table(tile: Tile) -> NDArray:
-            return np.hstack([tile.Z, np.ones((len(tile.Z), 1), tile.Z.dtype)])
-
-        sums, total = references.sums(references.queries(Q), table, exclude)
+    def _gradient(self, found: WeightedSums, exclude: NDArray | None) -> tuple[NDArray, NDArray]:
+        sums, total = found.sums, found.total
         weight = total[:, -1:].copy()
         empty = weight[:, 0] <= 0
         weight[empty] = 1
@@ -156,14 +180,15 @@ class KernelSmoother(Function):
         total /= weight
         values = sums[:, :, -1]
         J = sums[:, :, :-1] - values[:, :, None] * total[:, :-1]
-        J /= references.dtype.type(self.bandwidth_**2)
+        J /= J.dtype.type(self.bandwidth_**2)
         if empty.any():
-            values[:, empty] = self._prior_without(len(Q), exclude)[empty].T
+            values[:, empty] = self._prior_without(len(total), exclude)[empty].T
         return values.T, J.transpose(1, 0, 2)
 
     def masses(self, Q: NDArray, step: NDArray, exclude: NDArray | None = None) -> NDArray:
         """Sums of kernel weights at both shifts, (2, n_queries, n_features), compact kernels."""
-        return self._compact_sums(np.asarray(Q), np.asarray(step, dtype=np.float64), exclude)[2]
+        total = self._compact_sums(np.asarray(Q), np.asarray(step, dtype=np.float64), exclude).total
+        return np.stack(np.split(total, 2, axis=1))
 
     def default_step(self) -> float:
         """Half the bandwidth."""
@@ -298,65 +323,76 @@ class KernelSmoother(Function):
 
     # the Gaussian ---------------------------------------------------------------------------
 
-    def _shifted(
-        self, Q: NDArray, step: NDArray, exclude: NDArray | None
-    ) -> tuple[NDArray, NDArray]:
-        """Shifted values in the layout (c, m, d)."""
-        if not self._kernel.factorises:
-            return self._compact(Q, step, exclude)
+    def sums(
+        self, Q: NDArray, step: NDArray | None, exclude: NDArray | None = None
+    ) -> WeightedSums:
+        """Un-normalised sums over the rows, from which ``derived`` makes Jacobians.
+
+        Those over other rows merge with them, see :class:`ejop.backends.gaussian.WeightedSums`.
+        Columns are shifts up, then shifts down; [x | 1] where ``step`` is None.
+        """
+        Q = np.asarray(Q)
+        if step is not None and not self._kernel.factorises:
+            return self._compact_sums(Q, step, exclude)
         form = self._settled(step)
-        if form.direct:
-            return self._gaussian_direct(form, Q, step, exclude)
+        if step is not None and form.direct:
+            return self._direct_sums(form, Q, step, exclude)
         references, ready = form.references, form.table
 
         def table(tile: Tile) -> NDArray:
+            if step is None:
+                return np.hstack([tile.Z, np.ones((len(tile.Z), 1), tile.Z.dtype)])
             return self._table(form, tile) if ready is None else ready
 
-        sums, total = references.sums(references.queries(Q), table, exclude)
-        self._divide(sums, total, exclude)
-        d = Q.shape[1]
-        return sums[:, :, :d], sums[:, :, d:]
+        return references.sums(references.queries(Q), table, exclude)
 
-    def _divide(self, sums: NDArray, total: NDArray, exclude: NDArray | None) -> None:
+    def _shifted(self, found: WeightedSums, exclude: NDArray | None) -> tuple[NDArray, NDArray]:
+        """Shifted values in the layout (c, m, d)."""
+        d = self.n_features_in_
+        if self._kernel.factorises:
+            sums = self._divided(found, exclude)
+            return sums[:, :, :d], sums[:, :, d:]
+        from ejop.backends.compiled import normalise
+
+        plus, minus = found.sums[:, :, :d].copy(), found.sums[:, :, d:].copy()
+        mass = np.stack(np.split(found.total, 2, axis=1))
+        prior = self._prior_without(len(found.total), exclude).astype(np.float64)
+        normalise(plus, minus, mass, prior)
+        return plus, minus
+
+    def _divided(self, found: WeightedSums, exclude: NDArray | None) -> NDArray:
         """Means from sums (c, m, columns), in place; the prior where no row weighs anything."""
+        sums, total = found.sums, found.total
         empty = total[:, 0] <= 0
         total[empty] = 1
         sums /= total
         if empty.any():
             sums[:, empty] = self._prior_without(len(total), exclude)[empty].T[:, :, None]
+        return sums
 
-    def _gaussian_direct(
+    def _direct_sums(
         self, form: _Form, Q: NDArray, step: NDArray, exclude: NDArray | None
-    ) -> tuple[NDArray, NDArray]:
-        """Shifted values one feature at a time, in the log domain: safe for any step and scale."""
+    ) -> WeightedSums:
+        """Sums one feature at a time, in the log domain: safe for any step and scale."""
         references, whole = form.references, form.references.whole
         L = references.log_kernel(whole, references.queries(Q), exclude)
-        out = np.empty((2, self.n_outputs_, *Q.shape), dtype=L.dtype)
-        for j in range(Q.shape[1]):
+        m, d = Q.shape
+        sums = np.empty((self.n_outputs_, m, 2 * d), dtype=L.dtype)
+        total, top = np.empty((m, 2 * d), dtype=L.dtype), np.empty((m, 2 * d), dtype=L.dtype)
+        for j in range(d):
             tilt = (step[j] / self.bandwidth_**2 * whole.Z[:, j]).astype(L.dtype)
-            for side, sign in enumerate((1, -1)):
+            for column, sign in ((j, 1), (d + j, -1)):
                 K = L + sign * tilt
-                exponentiate(K, K.max(1, keepdims=True))
-                sums = (K @ whole.Y).T[:, :, None]
-                self._divide(sums, K.sum(1, keepdims=True), exclude)
-                out[side, :, :, j] = sums[:, :, 0]
-        return out[0], out[1]
+                peak = K.max(1, keepdims=True)
+                exponentiate(K, peak)
+                sums[:, :, column] = (K @ whole.Y).T
+                total[:, column], top[:, column] = K.sum(1), peak[:, 0]
+        return WeightedSums(sums, total, top)
 
     # compact kernels ------------------------------------------------------------------------
 
-    def _compact(
-        self, Q: NDArray, step: NDArray, exclude: NDArray | None
-    ) -> tuple[NDArray, NDArray]:
-        from ejop.backends.compiled import normalise
-
-        plus, minus, mass = self._compact_sums(Q, step, exclude)
-        normalise(plus, minus, mass, self._prior_without(len(Q), exclude).astype(np.float64))
-        return plus, minus
-
-    def _compact_sums(
-        self, Q: NDArray, step: NDArray, exclude: NDArray | None
-    ) -> tuple[NDArray, NDArray, NDArray]:
-        """Un-normalised sums at both shifts (c, m, d), and the weights' sums (2, m, d)."""
+    def _compact_sums(self, Q: NDArray, step: NDArray, exclude: NDArray | None) -> WeightedSums:
+        """Un-normalised sums at both shifts; no scaling is needed where weights are at most 1."""
         from ejop.backends.compiled import compact_sums
 
         assert isinstance(self._kernel, Compact)
@@ -374,7 +410,7 @@ class KernelSmoother(Function):
             *(Q.astype(self.X_.dtype, copy=False), self.X_, near, labels, self.Y_, self._weights()),
             *(step, 1 / self.bandwidth_**2, inner, outer, plus, minus, mass),
         )
-        return plus, minus, mass
+        return WeightedSums(np.concatenate([plus, minus], axis=2), np.hstack(list(mass)))
 
 
 class _Form:

@@ -84,29 +84,27 @@ class RidgeFunction(Function):
         self.random_state = random_state
 
     def _fit(self, sample_weight: NDArray | None) -> None:
-        if self.kernel != "gaussian":
-            raise ValueError(
-                f"`kernel`={self.kernel!r} cannot be used for kernel ridge, which needs a positive "
-                "definite kernel; use kernel='gaussian', or function='kernel' for a smoother."
-            )
+        self._check()
         self._choose(sample_weight)
-        # Coefficients of either sign nearly cancel in the sums, so these are always in float64.
-        X = (self.X_ - self._center).astype(np.float64, copy=False)
-        n = len(X)
+        n = len(self.X_)
         self._rows = np.arange(n)
-        if n > self._most_rows():
+        if n > self.most_rows():
             rng = check_random_state(self.random_state)
             self._rows = np.sort(rng.choice(n, min(self.n_centers, n), replace=False))
-        self.centers_, self._Z = self.X_[self._rows], X[self._rows]
+        self._place_centers(self.X_[self._rows])
+        if self._device_rows is None:
+            self._fit_coefficients(self._queries(self.X_))
+
+    def _place_centers(self, centers: NDArray) -> None:
+        # Coefficients of either sign nearly cancel in the sums, so these are always in float64.
+        self.centers_, self._Z = centers, self._queries(centers)
         self._features: NDArray | None = None
         self._influence: NDArray | None = None
         self._exponentials: tuple[NDArray, NDArray] | None = None
         self._factor = None
         self.__dict__.pop("coefficients_", None)
-        if self._device_rows is None:
-            self._solve(X)
 
-    def _most_rows(self) -> int:
+    def most_rows(self) -> int:
         """Rows up to which every one is a centre."""
         if not isinstance(self.max_rows, str):
             return self.max_rows
@@ -116,7 +114,7 @@ class RidgeFunction(Function):
             )
         return max(MAX_ROWS, self._device_rows or 0)
 
-    def _solve(self, X: NDArray) -> None:
+    def _fit_coefficients(self, X: NDArray) -> None:
         if self.all_rows:
             self._fit_all(X)
         else:
@@ -135,11 +133,15 @@ class RidgeFunction(Function):
     def _require_solution(self) -> None:
         """Solve now what was left to a device."""
         if not hasattr(self, "coefficients_"):
-            self._solve(self._queries(self.X_))
+            self._fit_coefficients(self._queries(self.X_))
 
-    def _choose(self, sample_weight: NDArray | None) -> None:
-        from ejop.selection import choose_ridge
-
+    def _check(self) -> None:
+        """Refuse a kernel, bandwidth or penalty that will not do."""
+        if self.kernel != "gaussian":
+            raise ValueError(
+                f"`kernel`={self.kernel!r} cannot be used for kernel ridge, which needs a positive "
+                "definite kernel; use kernel='gaussian', or function='kernel' for a smoother."
+            )
         for name in ("bandwidth", "penalty"):
             value = getattr(self, name)
             if isinstance(value, str) and value == "auto":
@@ -150,6 +152,10 @@ class RidgeFunction(Function):
                 raise ValueError(
                     f"`penalty` must be a positive, finite number or 'auto', got {value!r}."
                 )
+
+    def _choose(self, sample_weight: NDArray | None) -> None:
+        from ejop.selection import choose_ridge
+
         if "auto" in (self.bandwidth, self.penalty):
             self.bandwidth_, self.penalty_ = choose_ridge(
                 self.X_,
@@ -176,11 +182,17 @@ class RidgeFunction(Function):
 
     def _fit_nystrom(self, X: NDArray) -> None:
         """Ridge on the features phi(x) = R^-T k(x), R^T R the kernel matrix of the centres."""
-        Z = self._Z
-        K = self._kernel(Z, Z)
-        K[np.diag_indices_from(K)] += 1e-10 * len(Z)
+        self._factorise_centers()
+        self._solve(*self._normal_equations(X))
+
+    def _factorise_centers(self) -> None:
+        K = self._kernel(self._Z, self._Z)
+        K[np.diag_indices_from(K)] += 1e-10 * len(K)
         self._features = cholesky(K, lower=False, check_finite=False)
-        p = len(Z)
+
+    def _normal_equations(self, X: NDArray) -> tuple[NDArray, NDArray]:
+        """Phi^T W Phi and Phi^T W (Y - mean) of the centred rows; those of other rows add."""
+        p = len(self._Z)
         gram, target = np.zeros((p, p)), np.zeros((p, self.n_outputs_))
         w = self._weights()
         for s in range(0, len(X), 2048):
@@ -188,6 +200,10 @@ class RidgeFunction(Function):
             weighted = phi * w[s : s + 2048, None]
             gram += phi.T @ weighted
             target += weighted.T @ (self.Y_[s : s + 2048] - self.prior_)
+        return gram, target
+
+    def _solve(self, gram: NDArray, target: NDArray) -> None:
+        gram = gram.copy()
         gram[np.diag_indices_from(gram)] += self.penalty_
         self._factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
         b = cho_solve(self._factor, target)
@@ -218,7 +234,7 @@ class RidgeFunction(Function):
             s = np.where(alive, self.coefficients_[rows] / np.where(alive, own, 1), 0)
             return b, s
         if self._features is None:
-            self._solve(self._queries(self.X_))
+            self._fit_coefficients(self._queries(self.X_))
         phi = self._phi(self._queries(self.X_[rows]))
         solved = cho_solve(self._factor, phi.T, check_finite=False).T
         w = self._weights()[rows, None]

@@ -1,0 +1,91 @@
+"""DaskEJOP and DaskEGOP without their names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from ejop._dask.base import OnCluster, float_kind
+from ejop._dask.cluster import find_client, run, workers
+from ejop._dask.rows import Rows
+from ejop._dask.sums import Sum, expectation
+
+
+class DaskMetric(OnCluster):
+    """The matrix of rows on workers."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Estimate the matrix and its metric.
+
+        Parameters
+        ----------
+        X : Dask array or data frame of shape (n_samples, n_features)
+        y : Dask array, series, data frame or array of shape (n_samples,) or (n_samples, n_outputs)
+            It may live on the workers; it is cut as X is where lengths allow.
+        sample_weight : Dask array, series or array of shape (n_samples,), optional
+
+        Returns
+        -------
+        self : object
+        """
+        client, rows = self._begin(X, y, sample_weight)
+        local = self._plain().set_params(random_state=self._seed())
+        for name in ("classes_", "n_features_in_"):
+            if hasattr(self, name):
+                setattr(local, name, getattr(self, name))
+        known = set(vars(local))
+        found = fit_metric(client, local, rows, self.reduction)
+        self.__dict__.update({k: v for k, v in vars(local).items() if k not in known})
+        self._training, self._function = rows, found.function
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Map rows to the space whose Euclidean distance is the learned metric, lazily.
+
+        Parameters
+        ----------
+        X : Dask array or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X_new : Dask array of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        return self._blockwise(X, "transform", (self._n_features_out,), float_kind(X))
+
+    def jacobian(self, X: Any) -> Any:
+        """Not on a cluster: ``to_local().jacobian(X)``."""
+        self._absent("jacobian", "use to_local().jacobian(X), which brings the training rows here")
+
+    def partial_fit(self, *args: Any, **kwargs: Any) -> Any:
+        """Not on a cluster: pass all rows to ``fit``."""
+        self._absent("partial_fit", "concatenate the collections and call `fit`")
+
+    def to_local(self, references: bool = True) -> Any:
+        """The plain estimator, fitted.
+
+        Parameters
+        ----------
+        references : bool, default=True
+            Bring the training rows too. ``jacobian`` needs them; everything else does without.
+
+        Returns
+        -------
+        estimator : EJOP or EGOP
+        """
+        check_is_fitted(self)
+        local = self._fitted_plain()
+        if references:
+            self._require_memory(self._bound("_training").nbytes)
+            local.function_ = run(find_client(self.client), self._bound("_function"))
+        return local
+
+
+def fit_metric(client: Any, local: Any, rows: Rows, reduction: str) -> Sum:
+    """Fit a plain EJOP or EGOP to rows on workers; it holds none of them."""
+    found = expectation(client, local, rows, workers(client), reduction)
+    local._annotate(found.plan, found.described, found.total, found.min_mass, found.zeroed)
+    local._store(found.described, found.step, found.total, found.plan)
+    local.function_ = None
+    return found

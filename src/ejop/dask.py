@@ -1,0 +1,200 @@
+"""The same estimators on a Dask cluster: rows that no one machine holds.
+
+``DaskEJOP``, ``DaskEGOP``, ``DaskEJOPClassifier`` and ``DaskEGOPRegressor`` take Dask arrays or
+data frames and give what their local twins would. Dask schedules, retries and moves data. The
+client sees matrices of n_features x n_features and a few numbers, never the rows.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import compute_sample_weight
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from ejop._dask.base import CONSTRAINTS, like
+from ejop._dask.metrics import DaskMetric
+from ejop._dask.plan import ClusterPlan
+from ejop._dask.predictors import DaskPredictor
+from ejop._dask.rows import Rows
+from ejop.estimators import EGOP, EJOP, EGOPRegressor, EJOPClassifier
+
+__all__ = ["ClusterPlan", "DaskEGOP", "DaskEGOPRegressor", "DaskEJOP", "DaskEJOPClassifier"]
+
+_PREDICTOR = {**CONSTRAINTS, "tuning_rows": [Interval(Integral, 10, None, closed="left")]}
+
+
+@like(EJOP, reduction="auto", client=None)
+class DaskEJOP(DaskMetric, EJOP):
+    """:class:`ejop.EJOP` on a Dask cluster.
+
+    Parameters and attributes are those of :class:`ejop.EJOP`, and these. ``device`` must be None,
+    ``n_jobs`` counts threads within a task (1 by default: Dask runs tasks side by side), and
+    ``memory_limit`` is that of a task.
+
+    Parameters
+    ----------
+    reduction : {"auto", "broadcast", "tiles"}, default="auto"
+        "broadcast": every worker holds all references. "tiles": none does, and sums run through
+        blocks of references. "auto" broadcasts references of up to a fifth of a worker's memory.
+    client : distributed.Client, optional
+        The one that is connected by default. It is never copied or saved.
+
+    Attributes
+    ----------
+    plan_ : ClusterPlan
+        Which reduction ran and why.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from sklearn.datasets import load_iris
+    >>> from ejop import EJOP
+    >>> from ejop.dask import DaskEJOP
+    >>> X, y = load_iris(return_X_y=True)
+    >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"):
+    ...     rows = da.from_array(X, chunks=(50, -1))
+    ...     metric = DaskEJOP().fit(rows, da.from_array(y, chunks=50))
+    ...     mapped = metric.transform(rows).compute()
+    >>> bool(abs(metric.metric_ - EJOP().fit(X, y).metric_).max() < 1e-12)
+    True
+    >>> mapped.shape, metric.plan_.reduction
+    ((150, 4), 'broadcast')
+    """
+
+    _classify = True
+    _parameter_constraints: dict = {**EJOP._parameter_constraints, **CONSTRAINTS}
+
+    def _accept(self, labels: NDArray) -> None:
+        self._targets(labels, None, first=True)
+
+
+@like(EGOP, reduction="auto", client=None)
+class DaskEGOP(DaskMetric, EGOP):
+    """:class:`ejop.EGOP` on a Dask cluster.
+
+    Parameters and attributes are those of :class:`ejop.EGOP`, with ``reduction`` and ``client`` as
+    in :class:`DaskEJOP`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from distributed import Client
+    >>> from ejop.dask import DaskEGOP
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> rows, y = da.from_array(X, chunks=(100, -1)), np.sin(X[:, 0] + X[:, 1])
+    >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"):
+    ...     egop = DaskEGOP().fit(rows, y)
+    >>> np.abs(egop.eigenvectors_[:, 0]).round(1)
+    array([0.7, 0.7, 0. ])
+    """
+
+    _classify = False
+    _parameter_constraints: dict = {**EGOP._parameter_constraints, **CONSTRAINTS}
+
+    def _accept(self, labels: NDArray) -> None:
+        """Any real targets will do."""
+
+
+@like(EJOPClassifier, tuning_rows=20_000, reduction="auto", client=None)
+class DaskEJOPClassifier(DaskPredictor, EJOPClassifier):
+    """:class:`ejop.EJOPClassifier` on a Dask cluster.
+
+    Settings are tuned by the local twin, on a worker, with a random sample of ``tuning_rows`` rows.
+    The metric of the best setting is then learned from all rows, and neighbours are searched among
+    all rows: the nearest of each block, merged with the same ties. Parameters and attributes are
+    those of :class:`ejop.EJOPClassifier`, and these. ``scale="robust"`` takes its quantiles, and
+    ``rule="hnn"`` the quantile of its radius, from a sample.
+
+    Parameters
+    ----------
+    tuning_rows : int, default=20000
+        Rows of the sample that settings are tuned with; all rows where there are no more.
+    reduction : {"auto", "broadcast", "tiles"}, default="auto"
+        Of the sums, see :class:`DaskEJOP`.
+    client : distributed.Client, optional
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from sklearn.datasets import load_iris
+    >>> from ejop.dask import DaskEJOPClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"):
+    ...     rows = da.from_array(X, chunks=(50, -1))
+    ...     model = DaskEJOPClassifier(function="kernel", scale="none", random_state=0).fit(rows, y)
+    ...     shares = model.predict_proba(rows).compute()
+    ...     local = model.to_local()
+    >>> bool(abs(shares - local.predict_proba(X)).max() < 1e-12)
+    True
+    """
+
+    _classify = True
+    _parameter_constraints: dict = {**EJOPClassifier._parameter_constraints, **_PREDICTOR}
+
+    def predict_proba(self, X: Any) -> Any:
+        """Share of each class in the vote, lazily.
+
+        Parameters
+        ----------
+        X : Dask array or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        p : Dask array of shape (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        return self._answered(X, "_shares", (len(self.classes_),), np.dtype(float))
+
+    def _accept(self, labels: NDArray) -> None:
+        self._targets(labels)
+
+    def _kind_of_answer(self) -> tuple[tuple[int, ...], Any]:
+        return (), self.classes_.dtype
+
+    def _class_weights(self, rows: Rows) -> NDArray | None:
+        if self.class_weight is None:
+            return None
+        if self.class_weight == "balanced":
+            counts = rows.summary.target
+            return rows.n / (len(counts) * counts)
+        return compute_sample_weight(self.class_weight, self.classes_)
+
+
+@like(EGOPRegressor, tuning_rows=20_000, reduction="auto", client=None)
+class DaskEGOPRegressor(DaskPredictor, EGOPRegressor):
+    """:class:`ejop.EGOPRegressor` on a Dask cluster.
+
+    Parameters and attributes are those of :class:`ejop.EGOPRegressor`, with ``tuning_rows``,
+    ``reduction`` and ``client`` as in :class:`DaskEJOPClassifier`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from distributed import Client
+    >>> from ejop.dask import DaskEGOPRegressor
+    >>> X = np.random.default_rng(0).normal(size=(400, 5))
+    >>> rows, y = da.from_array(X, chunks=(100, -1)), np.sin(2 * X[:, 0] + X[:, 1])
+    >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"):
+    ...     model = DaskEGOPRegressor(function="kernel", scale="none", random_state=0)
+    ...     print(model.fit(rows[:300], y[:300]).score(rows[300:], y[300:]) > 0.8)
+    True
+    """
+
+    _classify = False
+    _parameter_constraints: dict = {**EGOPRegressor._parameter_constraints, **_PREDICTOR}
+
+    def _accept(self, labels: NDArray) -> None:
+        self._targets(labels)
+
+    def _kind_of_answer(self) -> tuple[tuple[int, ...], Any]:
+        n_outputs = self._training.summary.n_outputs
+        return () if self._flat else (n_outputs,), np.dtype(float)

@@ -1,0 +1,211 @@
+"""Dask: predictors that tune on a sample and search references on the workers."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from ejop import EGOPRegressor, EJOPClassifier
+from ejop.datasets import make_multi_index
+
+pytest.importorskip("distributed")
+import dask.array as da
+import pandas as pd
+
+from ejop._dask import plan as plan_module
+from ejop._dask import predictors as predictors_module
+from ejop._dask import rows as rows_module
+from ejop.dask import DaskEGOPRegressor, DaskEJOPClassifier
+
+X, Y, _ = make_multi_index(240, 4, random_state=2)
+NAMES = np.array(["red", "green", "blue"])[Y]
+TARGETS = np.c_[np.sin(X[:, 0] + X[:, 1]), 10 * X[:, 2]]
+CUTS = (0, 100, 1, 80, 59, 0)
+QUICK = {"function": "kernel", "scale": "standard", "power": 1.0, "random_state": 0}
+
+
+@pytest.fixture(autouse=True)
+def partitioned(monkeypatch):
+    """References stay in their partitions, as where a worker cannot hold them."""
+    monkeypatch.setattr(rows_module, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(predictors_module, "BROADCAST_SHARE", 0)
+
+
+def cut(values):
+    rest = (-1,) * (values.ndim - 1)
+    return da.from_array(values, chunks=(CUTS, *rest))
+
+
+def compute(client, *lazy):
+    return client.gather(client.compute(list(lazy)))
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"weights": "distance", "n_neighbors": 5},
+        {"rule": "hnn"},
+        {"rule": "hnn", "radius": 0.05, "empty": "prior", "weights": "distance"},
+        {"rule": "hnn", "radius": 0.05},
+        {"rule": "ridge"},
+        {"class_weight": "balanced"},
+        {"class_weight": {"red": 5.0}},
+        {"reduction": "tiles"},
+        {"scale": "none", "power": "auto", "n_iter": 2},
+    ],
+    ids=str,
+)
+def test_predictions_are_those_of_the_twin(client, parameters):
+    parameters = {**QUICK, **parameters}
+    reduction = parameters.pop("reduction", "auto")
+    queries = np.random.default_rng(0).normal(size=(150, 4)) * X.std(0)
+    local = EJOPClassifier(**parameters).fit(X, NAMES)
+    model = DaskEJOPClassifier(client=client, reduction=reduction, **parameters)
+    model.fit(cut(X), cut(NAMES))
+    asked = da.from_array(queries, chunks=(100, -1))
+    lazy = (model.predict(asked), model.predict_proba(asked), model.transform(asked))
+    assert all(isinstance(answer, da.Array) for answer in lazy)
+    answers, shares, mapped = compute(client, *lazy)
+    np.testing.assert_array_equal(answers, local.predict(queries))
+    np.testing.assert_allclose(shares, local.predict_proba(queries), atol=1e-8)
+    np.testing.assert_allclose(mapped, local.transform(queries), rtol=1e-8, atol=1e-9)
+    assert model.best_params_ == local.best_params_
+    assert model.best_score_ == local.best_score_
+    assert model.plan_.reduction == ("tiles" if reduction == "tiles" else "broadcast")
+
+
+def test_ties_fall_as_in_the_twin(client):
+    """Rows on a grid: many equal distances, across partitions too."""
+    rng = np.random.default_rng(4)
+    rows = rng.integers(0, 4, size=(240, 2)).astype(float)
+    labels = rng.integers(0, 4, size=240)
+    queries = rng.integers(0, 8, size=(200, 2)) / 2
+    for k in (1, 6):
+        parameters = {**QUICK, "power": 0.0, "scale": "none", "n_neighbors": k}
+        local = EJOPClassifier(**parameters).fit(rows, labels)
+        model = DaskEJOPClassifier(client=client, **parameters).fit(cut(rows), cut(labels))
+        (answers,) = compute(client, model.predict(da.from_array(queries, chunks=(70, -1))))
+        np.testing.assert_array_equal(answers, local.predict(queries))
+
+
+@pytest.mark.parametrize(("rule", "outputs"), [("knn", 2), ("ridge", 1)])
+def test_regressor_is_its_twin(client, rule, outputs):
+    y = TARGETS[:, 0] if outputs == 1 else TARGETS
+    parameters = {**QUICK, "rule": rule}
+    local = EGOPRegressor(**parameters).fit(X, y)
+    model = DaskEGOPRegressor(client=client, **parameters).fit(cut(X), cut(y))
+    (answers,) = compute(client, model.predict(cut(X)))
+    assert answers.shape == y.shape
+    np.testing.assert_allclose(answers, local.predict(X), atol=1e-7)
+    assert model.score(cut(X), cut(y)) == pytest.approx(local.score(X, y), abs=1e-8)
+
+
+def test_twin_with_its_rows(client):
+    local = EJOPClassifier(**QUICK).fit(X, NAMES)
+    model = DaskEJOPClassifier(client=client, **QUICK).fit(cut(X), cut(NAMES))
+    plain = model.to_local()
+    assert type(plain) is EJOPClassifier
+    np.testing.assert_array_equal(plain.predict(X), local.predict(X))
+    np.testing.assert_allclose(plain.explain(X[:9]), local.explain(X[:9]), atol=1e-9)
+    for one, other in zip(plain.kneighbors(X[:9]), local.kneighbors(X[:9]), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-9)
+    light = model.to_local(references=False)
+    np.testing.assert_allclose(light.transform(X), local.transform(X), atol=1e-9)
+    assert model.score(cut(X), cut(NAMES)) == local.score(X, NAMES)
+    for name in ("kneighbors", "explain"):
+        with pytest.raises(AttributeError, match=rf"has no `{name}`; use to_local\(\).{name}"):
+            getattr(model, name)(cut(X))
+
+
+def test_tuning_takes_a_sample_and_the_metric_all_rows(client):
+    model = DaskEJOPClassifier(tuning_rows=100, client=client, **QUICK).fit(cut(X), cut(Y))
+    assert model.plan_.n_rows == 240
+    assert len(model.to_local()._rows) == 240
+    (answers,) = compute(client, model.predict(cut(X)))
+    assert np.mean(answers == Y) > 0.6
+    untuned = DaskEJOPClassifier(refit=False, client=client, **QUICK).fit(cut(X), cut(Y))
+    assert untuned.best_score_ > 0.5
+    with pytest.raises(NotFittedError):
+        untuned.predict(cut(X))
+
+
+@pytest.mark.parametrize("scale", ["none", "robust", "hellinger"])
+def test_scales(client, scale):
+    """ "robust" is that of the sample, which is all rows here."""
+    rows = np.abs(X)
+    parameters = {**QUICK, "scale": scale}
+    local = EJOPClassifier(**parameters).fit(rows, Y)
+    model = DaskEJOPClassifier(client=client, **parameters).fit(cut(rows), cut(Y))
+    (mapped,) = compute(client, model.transform(cut(rows)))
+    np.testing.assert_allclose(mapped, local.transform(rows), rtol=1e-8, atol=1e-10)
+
+
+def test_data_frames_and_empty_queries(client):
+    import dask.dataframe as dd
+
+    table = pd.DataFrame(X, columns=list("abcd")).assign(label=NAMES)
+    frame = dd.from_pandas(table, npartitions=3)
+    columns = list("abcd")
+    model = DaskEJOPClassifier(client=client, **QUICK).fit(frame[columns], frame["label"])
+    local = EJOPClassifier(**QUICK).fit(table[columns], NAMES)
+    asked = frame[frame["a"] < 0][columns]  # unknown lengths
+    some = table[table["a"] < 0][columns]
+    none = frame[frame["a"] > 1e9][columns]
+    answers, shares, nothing = compute(
+        client, model.predict(asked), model.predict_proba(asked), model.predict_proba(none)
+    )
+    np.testing.assert_array_equal(answers, local.predict(some))
+    np.testing.assert_allclose(shares, local.predict_proba(some), atol=1e-10)
+    assert nothing.shape == (0, 3)
+    assert model.score(frame[columns], frame["label"]) == local.score(table[columns], NAMES)
+
+
+def test_references_on_one_worker_answer_the_same(client, monkeypatch):
+    model = DaskEJOPClassifier(client=client, **QUICK).fit(cut(X), cut(Y))
+    assert len(model._references) == 4
+    apart = compute(client, model.predict(cut(X)))[0]
+    monkeypatch.setattr(predictors_module, "BROADCAST_SHARE", plan_module.BROADCAST_SHARE)
+    model = DaskEJOPClassifier(client=client, **QUICK).fit(cut(X), cut(Y))
+    assert len(model._references) == 1
+    np.testing.assert_array_equal(compute(client, model.predict(cut(X)))[0], apart)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda c: DaskEJOPClassifier(client=c).fit(cut(X), cut(Y * 0)), ValueError, "1 class"),
+        (
+            lambda c: DaskEGOPRegressor(client=c).fit(cut(X), cut(TARGETS[:, 0] * 0)),
+            ValueError,
+            "`y` is constant",
+        ),
+        (
+            lambda c: DaskEJOPClassifier(client=c).fit(cut(X) * np.nan, cut(Y)),
+            ValueError,
+            "put sklearn.impute.SimpleImputer before EJOPClassifier",
+        ),
+        (
+            lambda c: DaskEJOPClassifier(refit="train", client=c).fit(cut(X), cut(Y)),
+            ValueError,
+            "`refit`='train' is not there on a cluster",
+        ),
+        (lambda c: DaskEJOPClassifier(client=c).fit(X, Y), TypeError, "takes Dask arrays"),
+        (lambda c: DaskEJOPClassifier(client=c).predict(cut(X)), NotFittedError, "not fitted"),
+        (
+            lambda c: DaskEJOPClassifier(tuning_rows=1, client=c).fit(cut(X), cut(Y)),
+            ValueError,
+            "'tuning_rows' parameter",
+        ),
+    ],
+)
+def test_what_is_refused(client, make, error, message):
+    with pytest.raises(error, match=message):
+        make(client)
+
+
+def test_wrong_columns(client):
+    model = DaskEJOPClassifier(client=client, **QUICK).fit(cut(X), cut(Y))
+    with pytest.raises(ValueError, match="X has 3 features, but DaskEJOPClassifier is expecting 4"):
+        model.predict(cut(X)[:, :3])
+    with pytest.raises(TypeError, match=r"or to_local\(\), which is a EJOPClassifier"):
+        model.predict(X)
