@@ -149,6 +149,7 @@ def fitted(
         "fit_seconds": round(done - start + getattr(model, "seconds_saved", 0.0), 2),
         "predict_seconds": round(time.perf_counter() - done, 2),
         "best_score": model.best_score_,
+        "device": str(model.device) if model.device else None,
         "commit": report.commit(),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "versions": report.versions(),
@@ -217,15 +218,17 @@ def table(records: list[dict[str, Any]]) -> str:
 
 def markdown(records: list[dict[str, Any]]) -> str:
     """The rows as a page."""
-    days, commits = (sorted({r[k] for r in records}) for k in ("date", "commit"))
+    days, commits, places = (
+        sorted({r.get(k) or "CPU" for r in records}) for k in ("date", "commit", "device")
+    )
     lines = [
         "# The tuned classifier and regressor",
         "",
         f"{len(records)} runs of {', '.join(days)}, commit {', '.join(commits)}, by `python -m "
         'benchmarks.accuracy`. Mean and standard deviation over random splits; "minus Euclid" is '
         "the mean difference on the same splits and its standard error. For airfoil, parkinsons "
-        "and ailerons the error is 1 - R², in per cent. Seconds are those of one thread on a busy "
-        "machine.",
+        f"and ailerons the error is 1 - R², in per cent. Computed on: {', '.join(places)}; several "
+        "runs shared it, so that seconds are upper bounds.",
         "",
         "| " + " | ".join(HEADER) + " |",
         "|" + "---|" * len(HEADER),

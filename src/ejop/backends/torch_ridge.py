@@ -27,8 +27,9 @@ class TorchRidge(TorchFunction):
         self.h2 = f.bandwidth_**2
         # coefficients of either sign nearly cancel in the sums, so all of this is in float64
         self.precise = Engine(self.engine.device, "float64")
-        self.middle_row = self.precise.tensor(f._center)
-        self.Z = self.precise.tensor(f.centers_) - self.middle_row
+        center = self.precise.tensor(f._center)
+        self.points = self.precise.tensor(f.X_) - center
+        self.Z = self.points if f.all_rows else self.precise.tensor(f.centers_) - center
         self.prior = self.precise.tensor(np.asarray(f.prior_, dtype=np.float64))
         self.residual = self.precise.tensor(f.Y_) - self.prior
         self.w = self.precise.tensor(f._weights())
@@ -75,7 +76,7 @@ class TorchRidge(TorchFunction):
         gram, target = torch.zeros_like(K), K.new_zeros((len(Z), self.c))
         for s in range(0, self.n, CHUNK):
             part = slice(s, s + CHUNK)
-            phi = self.features(self.queries(self.function.X_[part]))
+            phi = self.features(self.points[part])
             weighted = phi * self.w[part, None]
             gram += phi.T @ weighted
             target += weighted.T @ self.residual[part]
@@ -83,10 +84,6 @@ class TorchRidge(TorchFunction):
         self.factor = torch.linalg.cholesky(gram)
         solved = torch.cholesky_solve(target, self.factor)
         self.coefficients = self.from_features(solved)
-
-    def queries(self, rows: np.ndarray) -> torch.Tensor:
-        """Rows, centred, in float64."""
-        return self.precise.tensor(rows) - self.middle_row
 
     def features(self, Q: torch.Tensor) -> torch.Tensor:
         """Nystrom features of queries, (m, p)."""
@@ -138,7 +135,7 @@ class TorchRidge(TorchFunction):
 
     def jacobian(self, rows: torch.Tensor, *, leave_out: bool, softmax: bool) -> torch.Tensor:
         """Jacobians at training rows, (c, m, d)."""
-        Q = self.queries(self.function.X_[rows.cpu().numpy()])
+        Q = self.points[rows]
         left_out = self.left_out(rows, Q) if leave_out else None
         if self.direct:
             plus, minus = self._directly(Q, left_out)

@@ -226,7 +226,7 @@ class RidgeFunction(Function):
         b : ndarray of shape (n_rows, n_centers)
         s : ndarray of shape (n_rows, n_outputs)
         """
-        if self.all_rows:
+        if self._features is None and self.all_rows:
             prepared = self._influence
             b = self._influences(rows) if prepared is None else prepared[rows]
             own = b[np.arange(len(rows)), rows][:, None]
@@ -364,7 +364,7 @@ class RidgeFunction(Function):
         self._require_solution()
         p, d = self._Z.shape
         size, c = self._Z.itemsize, self.n_outputs_
-        all_rows = self.all_rows
+        all_rows = self._features is None
         which = "all rows are centres" if all_rows else f"{p} Nystrom centres"
         if all_rows and 2 * n_excluded > p and self._influence is None:
             self._influence = self._influences(np.arange(p))
