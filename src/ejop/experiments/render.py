@@ -20,6 +20,8 @@ from ejop.experiments.tables import DATASETS, PAPER, Table
 REMARKS = {
     "letter": "With 4,000 training rows plain neighbours err on about 10 % of Letters, with 16,000 "
     "on about 4 to 5 %: the paper's row fits the larger size (see letter-16000).",
+    "mnist": "Plain 7 nearest of 50,000 rows err on 3.2 % of the usual 10,000 test rows, where the "
+    "paper has 4.93 %: its figures are of other rows or pixels, and higher or lower says little.",
 }
 
 
