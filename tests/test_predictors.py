@@ -245,6 +245,14 @@ def test_hnn_tunes_its_radius(wine):
     assert model.score(Xb, yb) > 0.93
 
 
+def test_progress_comes_with_every_power(wine, capsys):
+    Xa, _, ya, _ = wine
+    model = EJOPClassifier(function="kernel", scale="standard", validation=3, verbose=1)
+    model.fit(Xa, ya)
+    n_steps = 3 * (1 + len(POWERS))
+    assert f"{n_steps}/{n_steps}" in capsys.readouterr().err
+
+
 def test_ridge_rule(wine):
     Xa, Xb, ya, yb = wine
     assert EJOPClassifier("ridge", random_state=0).fit(Xa, ya).score(Xb, yb) > 0.93

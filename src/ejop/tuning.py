@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -157,7 +158,7 @@ class Search:
     judge : callable
         ``judge(A, seen, B, held)`` yields (size, score, loss) for mapped rows.
     progress : callable
-        Wraps the list of jobs.
+        ``progress(steps, total)`` walks through steps and tells how far it is.
     """
 
     scales: list[str]
@@ -168,7 +169,7 @@ class Search:
     prepare: Callable[[str], Any]
     learn: Callable[[Any, NDArray, NDArray], Any]
     judge: Callable[..., Iterator[tuple[float, float, float]]]
-    progress: Callable[[list[Any]], Iterator[Any]]
+    progress: Callable[[Iterator[Any], int], Iterator[Any]]
 
     def run(self, X: NDArray, splits: list[tuple[NDArray, NDArray]]) -> tuple[Setting, Table]:
         """Score the grid; rounds beyond the first are tried while they gain.
@@ -180,33 +181,46 @@ class Search:
         jobs = [(split, scale) for split in splits for scale in self.scales]
         few = len(self.scales) > 1 and len(splits[0][0]) > SCALE_ROWS
         trial = Table() if few else table
-        for (seen, held), scale in self.progress(jobs):
-            rows = _thinned(seen) if few else seen
-            self._score_scaled(trial, X, rows, held, scale, last)
+
+        def scales() -> Iterator[None]:
+            for (seen, held), scale in jobs:
+                rows = _thinned(seen) if few else seen
+                yield from self._score_scaled(trial, X, rows, held, scale, last)
+
+        self._walk(scales(), len(jobs))
         scale = trial.best().scale
         functions = self.functions if few else self.functions[:-1]
-        for function, (seen, held) in self.progress([(f, s) for f in functions for s in splits]):
-            self._score_scaled(table, X, seen, held, scale, function)
+
+        def at_scale() -> Iterator[None]:
+            for function, (seen, held) in product(functions, splits):
+                yield from self._score_scaled(table, X, seen, held, scale, function)
+
+        self._walk(at_scale(), len(functions) * len(splits))
         best = table.unless_plain_does(table.best())
         for _ in range(1, self.n_iter):
             earlier = (*best.earlier, (best.power, best.n_components))
             start = replace(best, earlier=earlier)
-            tried: list[Setting] = []
             for seen, held in splits:
                 A, B = self._scaled(X, seen, held, best.scale)
                 _, L, _ = self.mapped(start, A, seen, final=False)
-                tried = self._score(table, start, A @ L.T, seen, B @ L.T, held)
-            challenger = table.best(tried)
+                self._walk(self._score(table, start, A @ L.T, seen, B @ L.T, held), 1)
+            challenger = table.best([s for s in table.scores if s.earlier == earlier])
             if table.score(challenger) <= table.score(best):
                 break
             best = challenger
         return best, table
 
+    def _walk(self, steps: Iterator[None], n_metrics: int) -> None:
+        """Go through the steps of some metrics: one to learn each, and one a power and rank."""
+        each = 1 + len(self.powers) * len(self.ranks)
+        for _ in self.progress(steps, n_metrics * each):
+            pass
+
     def _score_scaled(
         self, table: Table, X: NDArray, seen: NDArray, held: NDArray, scale: str, function: Any
-    ) -> None:
+    ) -> Iterator[None]:
         A, B = self._scaled(X, seen, held, scale)
-        self._score(table, Setting(scale, function, 1.0, None, 0), A, seen, B, held)
+        yield from self._score(table, Setting(scale, function, 1.0, None, 0), A, seen, B, held)
 
     def _scaled(
         self, X: NDArray, seen: NDArray, held: NDArray, scale: str
@@ -222,19 +236,18 @@ class Search:
         seen: NDArray,
         B: NDArray,
         held: NDArray,
-    ) -> list[Setting]:
+    ) -> Iterator[None]:
         """One metric, and every power, rank and size of it."""
         metric = self.learn(start.function, A, seen)
         values, vectors = metric.eigenvalues_, metric.eigenvectors_
-        tried = []
+        yield
         for power in self.powers:
             for r in self.ranks:
                 L = components(values, vectors, power=power, n_components=r)
                 for size, score, loss in self.judge(A @ L.T, seen, B @ L.T, held):
                     setting = replace(start, power=power, n_components=r, size=size)
                     table.add(setting, score, loss)
-                    tried.append(setting)
-        return tried
+                yield
 
     def mapped(
         self, setting: Setting, X: NDArray, rows: NDArray, *, final: bool = True

@@ -168,7 +168,7 @@ class Predictor(
             prepare=make_scaler,
             learn=lambda function, A, rows: self._learn(function, A, rows, seed),
             judge=self._judge,
-            progress=lambda jobs: track(jobs, len(jobs), self, type(self).__name__, self.verbose),
+            progress=lambda steps, n: track(steps, n, self, type(self).__name__, self.verbose),
         )
 
     def _splits(self, X: NDArray, strata: NDArray, seed: int) -> list[tuple[NDArray, NDArray]]:
