@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from ejop import EGOPRegressor, EJOPClassifier
 from ejop.neighbors import nearest, vote, within
 from ejop.scaling import HellingerScaler, scale_candidates
-from ejop.tuning import MAX_DRAWS, NEIGHBORS, POWERS, Setting, Table, holdouts
+from ejop.tuning import GAIN, MAX_DRAWS, NEIGHBORS, POWERS, Setting, Table, holdouts
 
 
 @parametrize_with_checks(
@@ -60,9 +60,10 @@ def test_it_tunes_scale_function_power_and_neighbours(wine, fitted):
         for part in (table, table[(table.param_power == 0) & (table.param_scale == "standard")])
     )
     gains = np.array(
-        [best[f"split{i}_test_score"] - plain[f"split{i}_test_score"] for i in range(4)]
+        [best[f"split{i}_test_score"] - plain[f"split{i}_test_score"] for i in range(MAX_DRAWS)]
     )
-    beaten = gains.mean() > 0 and gains.mean() >= gains.std(ddof=1) / 2 - 1e-12
+    error = gains.std(ddof=1) / np.sqrt(MAX_DRAWS)
+    beaten = gains.mean() > 0 and gains.mean() >= GAIN * error - 1e-12
     chosen = best if beaten else plain
     assert fitted.best_score_ == pytest.approx(chosen.mean_test_score)
     for name, value in fitted.best_params_.items():
