@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 from ejop.backends import torch_sum  # noqa: E402
 from ejop.backends.torch import Engine, engines  # noqa: E402
+from ejop.backends.torch_functions import twin  # noqa: E402
 from ejop.backends.torch_neighbors import DeviceSearch  # noqa: E402
 from ejop.functions import RidgeFunction  # noqa: E402
 from ejop.neighbors import nearest, within  # noqa: E402
@@ -84,6 +85,29 @@ def test_fused_shifts(rng, fused_everywhere, name, weighted, targets):
     assert apart(ours.metric_, numpy.metric_) < AGREEMENT["float64"]
     single = kind(**options, device=DEVICE).fit(X.astype(np.float32), y, sample_weight=w)
     assert apart(single.metric_, numpy.metric_) < AGREEMENT["float32"]
+
+
+def test_candidates_are_few_and_hold_the_nearest_of_every_shift(rng):
+    X, step, k = rng.normal(size=(300, 2)), 0.5, 5
+    fitted = EJOP("knn", n_neighbors=k, step=step, device=DEVICE).fit(X, X[:, 0] > 0)
+    ready = twin(fitted.function_, fitted._devices[0], np.full(X.shape[1], step))
+    rows = torch.arange(len(X), device=DEVICE)
+    pairs = ready._candidates(ready.X[rows], ready.distances(rows, leave_out=True))
+    query, row = (part.cpu().numpy() for part in pairs[:2])
+    assert (np.diff(query * len(X) + row) > 0).all()  # the order that settles ties
+    kept, needed = np.zeros((2, len(X), len(X)), dtype=bool)
+    kept[query, row] = True
+    D = ((X[:, None] - X) ** 2).sum(2)
+    np.fill_diagonal(D, np.inf)
+    for x in X.T:
+        across = 2 * step * (x[:, None] - x)
+        for moved in (D + across, D - across):
+            needed |= np.partition(moved, k - 1, axis=1)[:, k - 1 : k] - 1e-9 > moved
+    assert not (needed & ~kept).any()
+    shift = (2 * step * np.abs(X[:, None] - X)).max(2)
+    first = np.argsort(D, axis=1)[:, :k]
+    ceiling = np.take_along_axis(D + shift, first, 1).max(1, keepdims=True)
+    assert not (kept & (D - shift > ceiling + 1e-9)).any()
 
 
 @pytest.mark.parametrize("name", ["gaussian", "ridge"])

@@ -130,14 +130,14 @@ def _keys(values, BITS: tl.constexpr):
 
 @triton.jit
 def _shifted_keys(
-    X, D, near, base, first, n_near, sign, t, x, columns, inside, d,
+    X, D, near, first, end, sign, t, x, columns, inside, d,
     BITS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """Keys of |q +- t_j e_j - x_i|^2 - t_j^2 for a tile of candidates, and their rows."""
     place = first + tl.arange(0, ROWS)
-    real = place < n_near
-    row = tl.load(near + base + place, mask=real, other=0)
-    distance = tl.load(D + base + place, mask=real, other=float("inf"))[:, None]
+    real = place < end
+    row = tl.load(near + place, mask=real, other=0)
+    distance = tl.load(D + place, mask=real, other=float("inf"))[:, None]
     z = tl.load(
         X + row[:, None] * d + columns[None, :], mask=real[:, None] & inside[None, :], other=0.0
     )
@@ -146,7 +146,7 @@ def _shifted_keys(
 
 @triton.jit
 def _nearest_kernel(
-    X, Q, step, near, D, targets, out, d, n_near, n_outputs, k, plane,
+    X, Q, step, near, D, starts, targets, out, d, n_outputs, k, plane,
     BITS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Sums of targets over the k nearest candidates of a shifted query, for some features.
@@ -161,31 +161,31 @@ def _nearest_kernel(
     inside = columns < d
     t = tl.load(step + columns, mask=inside, other=0.0)
     x = tl.load(Q + q * d + columns, mask=inside, other=0.0)
-    base = q * n_near
+    start, end = tl.load(starts + q), tl.load(starts + q + 1)
     low = tl.full((COLUMNS,), -(2 ** (BITS - 1)), tl.int64)
     high = tl.full((COLUMNS,), 2 ** (BITS - 1) - 1, tl.int64)
     for _ in range(BITS):  # the smallest key with at least k candidates up to it
         middle = (low >> 1) + (high >> 1) + (low & high & 1)
         count = tl.zeros((COLUMNS,), tl.int32)
-        for first in range(0, n_near, ROWS):
+        for first in range(start, end, ROWS):
             keys, row, real = _shifted_keys(
-                X, D, near, base, first, n_near, sign, t, x, columns, inside, d, BITS, ROWS
+                X, D, near, first, end, sign, t, x, columns, inside, d, BITS, ROWS
             )
             count += tl.sum(((keys <= middle[None, :]) & real[:, None]).to(tl.int32), 0)
         enough = count >= k
         high = tl.where(enough, middle, high)
         low = tl.where(enough, low, middle + 1)
     below = tl.zeros((COLUMNS,), tl.int32)
-    for first in range(0, n_near, ROWS):
+    for first in range(start, end, ROWS):
         keys, row, real = _shifted_keys(
-            X, D, near, base, first, n_near, sign, t, x, columns, inside, d, BITS, ROWS
+            X, D, near, first, end, sign, t, x, columns, inside, d, BITS, ROWS
         )
         below += tl.sum(((keys < high[None, :]) & real[:, None]).to(tl.int32), 0)
     for output in range(n_outputs):
         total, ties = tl.zeros_like(x), tl.zeros((COLUMNS,), tl.int32)
-        for first in range(0, n_near, ROWS):
+        for first in range(start, end, ROWS):
             keys, row, real = _shifted_keys(
-                X, D, near, base, first, n_near, sign, t, x, columns, inside, d, BITS, ROWS
+                X, D, near, first, end, sign, t, x, columns, inside, d, BITS, ROWS
             )
             tied = ((keys == high[None, :]) & real[:, None]).to(tl.int32)
             rank = ties[None, :] + tl.cumsum(tied, 0)
@@ -202,6 +202,7 @@ def nearest_sums(
     X: torch.Tensor,
     near: torch.Tensor,
     D: torch.Tensor,
+    starts: torch.Tensor,
     targets: torch.Tensor,
     step: torch.Tensor,
     k: int,
@@ -211,8 +212,10 @@ def nearest_sums(
     Parameters
     ----------
     Q, X : torch.Tensor of shape (m, d) and (n, d)
-    near, D : torch.Tensor of shape (m, n_candidates)
-        Candidates in the order of rows, with their squared distances.
+    near, D : torch.Tensor of shape (n_pairs,)
+        Candidates, query after query in the order of rows, with their squared distances.
+    starts : torch.Tensor of shape (m + 1,)
+        Where each query's candidates begin; at least k each.
     targets : torch.Tensor of shape (n, n_outputs)
     step : torch.Tensor of shape (d,)
     k : int
@@ -222,7 +225,7 @@ def nearest_sums(
     bits = 64 if Q.dtype == torch.float64 else 32
     grid = (m, triton.cdiv(d, COLUMNS), 2)
     _nearest_kernel[grid](
-        *(X, Q.contiguous(), step, near.contiguous(), D.contiguous(), targets.contiguous()),
-        *(out, d, near.shape[1], c, k, m * d, bits, ROWS, COLUMNS),
+        *(X, Q.contiguous(), step, near.contiguous(), D.contiguous(), starts),
+        *(targets.contiguous(), out, d, c, k, m * d, bits, ROWS, COLUMNS),
     )
     return out

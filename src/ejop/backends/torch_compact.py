@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     import torch
 
 
+#: coordinates of pairs held at once
+MAX_PAIRS = 50_000_000
+
+
 def fused(device: Any) -> bool:
     """Whether the kernels of :mod:`.fused` run on a device."""
     return device.type == "cuda" and importlib.util.find_spec("triton") is not None
@@ -29,6 +33,8 @@ class _Pairwise(TorchFunction):
     def prepare(self) -> None:
         """The factor of distances and the targets."""
         self.rows = self.engine.factor(self.X.T.contiguous(), exact=True)
+        # how far rounding may move a squared distance that comes from a product
+        self.slack = 256 * load().finfo(self.X.dtype).eps * float(self.norms.max())
         self.fused = fused(self.engine.device)
         self.notes.append(
             "all shifts in one kernel" if self.fused else "one shifted feature after the other"
@@ -47,6 +53,16 @@ class _Pairwise(TorchFunction):
         if leave_out:
             D[torch.arange(len(rows), device=D.device), rows] = torch.inf
         return D
+
+    def shift_bound(self, Q: torch.Tensor) -> torch.Tensor:
+        """The most that a shift of each query changes |q - x|^2 - t^2, for any row, (m,)."""
+        assert self.step is not None
+        reach = load().maximum(Q - self.X.amin(0), self.X.amax(0) - Q)
+        return (2 * self.step * reach).amax(1)
+
+    def bytes_per_query(self) -> int:
+        """Peak of temporaries for one query: distances, who is near, and the pairs."""
+        return super().bytes_per_query() + 24 * self.n
 
 
 class TorchCompact(_Pairwise):
@@ -67,33 +83,33 @@ class TorchCompact(_Pairwise):
         self.slices = [slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
         self.sorted, self.targets = self.X[self.order], self.targets[self.order]
 
-    def bytes_per_query(self) -> int:
-        """Peak of temporaries for one query: distances, who is near, and the pairs."""
-        return super().bytes_per_query() + 24 * self.n
-
     def jacobian(self, rows: torch.Tensor, *, leave_out: bool, softmax: bool) -> torch.Tensor:
         """Jacobians at training rows, (c, m, d)."""
         assert self.step is not None
+        Q, h = self.X[rows], self.function.bandwidth_
         D = self.distances(rows, leave_out=leave_out)
-        reach = (self.function.bandwidth_ + float(self.step.max())) ** 2 * (1 + 1e-5)
+        reach = (h**2 + self.shift_bound(Q)).clamp(max=(h + float(self.step.max())) ** 2)
+        near = reach[:, None] + self.slack >= D
         sums = self._fused_sums if self.fused else self._plain_sums
         prior = self.prior_without(rows if leave_out else None, len(rows)).T[:, :, None]
         plus, minus = (
             load().where(mass > 0, total / mass.clamp(min=1e-30), prior)
-            for total, mass in sums(self.X[rows], D, reach)
+            for total, mass in sums(Q, D, near)
         )
         return self.central(plus, minus, softmax=softmax)
 
-    def _fused_sums(self, Q: torch.Tensor, D: torch.Tensor, reach: float) -> Any:
+    def _fused_sums(self, Q: torch.Tensor, D: torch.Tensor, near: torch.Tensor) -> Any:
         """Sums (c, m, d) and masses (m, d) at both shifts, all in one kernel."""
         from ejop.backends.fused import compact_sums
 
         assert self.step is not None
-        X, D = (self.X, D) if self.slices is None else (self.sorted, D[:, self.order])
+        X = self.X
+        if self.slices is not None:
+            X, D, near = self.sorted, D[:, self.order], near[:, self.order]
         found = compact_sums(
             Q,
             X,
-            reach >= D,
+            near,
             D,
             self.targets,
             self.slices,
@@ -104,11 +120,11 @@ class TorchCompact(_Pairwise):
         for side in found:
             yield (side[:-1], side[-1]) if self.slices is None else (side, side.sum(0))
 
-    def _plain_sums(self, Q: torch.Tensor, D: torch.Tensor, reach: float) -> Any:
+    def _plain_sums(self, Q: torch.Tensor, D: torch.Tensor, near: torch.Tensor) -> Any:
         """The same, one kernel matrix a shifted feature."""
         assert self.step is not None
-        near = (reach >= D).any(0).nonzero()[:, 0]
-        D, X, targets = D[:, near], self.X[near], self.targets[near]
+        any_near = near.any(0).nonzero()[:, 0]
+        D, X, targets = D[:, any_near], self.X[any_near], self.targets[any_near]
         out = D.new_empty((2, self.c + 1, *Q.shape))
         for j in range(self.d):
             t = self.step[j]
@@ -139,35 +155,75 @@ class TorchNeighbors(_Pairwise):
 
     def jacobian(self, rows: torch.Tensor, *, leave_out: bool, softmax: bool) -> torch.Tensor:
         """Jacobians at training rows, (c, m, d)."""
-        torch = load()
-        assert self.step is not None
-        k = self.function.n_neighbors
         Q = self.X[rows]
-        D = self.distances(rows, leave_out=leave_out)
-        kth = D.topk(k, 1, largest=False).values.amax(1)
-        far = (kth.sqrt() + 2 * self.step.max()) ** 2 * (1 + 1e-5)
-        n_candidates = max(k, int((far[:, None] >= D).sum(1).max()))
-        near = D.topk(n_candidates, 1, largest=False, sorted=False).indices
-        near = near.sort(1).values  # equal distances go to the earlier row
-        # from the rows themselves: products lose digits that decide who is nearer
-        exact = _pair_distances(Q, self.X, near)
-        exact[D.gather(1, near) == torch.inf] = torch.inf
-        del D
-        if self.fused:
-            from ejop.backends.fused import nearest_sums
-
-            sums = nearest_sums(Q, self.X, near, exact, self.targets, self.step, k)
-        else:
-            sums = self._plain_sums(Q, near, exact, k)
-        mass = k if self.weights is None else sums[:, -1:]
+        pairs = self._candidates(Q, self.distances(rows, leave_out=leave_out))
+        sums = (self._fused_sums if self.fused else self._plain_sums)(Q, *pairs)
+        mass = self.function.n_neighbors if self.weights is None else sums[:, -1:]
         values = sums[:, : self.c] / mass
         return self.central(values[0], values[1], softmax=softmax)
 
-    def _plain_sums(
-        self, Q: torch.Tensor, near: torch.Tensor, exact: torch.Tensor, k: int
+    def _candidates(self, Q: torch.Tensor, D: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Pairs that hold the k nearest rows of every shifted query: query, row, |q - x|^2.
+
+        At any shift the k-th nearest row is no farther than the farthest of the k rows nearest to
+        q. Rows that no shift brings so near are dropped, first by what a shift could do at most,
+        then by what it does to the row. Pairs are in the order of queries, then rows.
+        """
+        torch = load()
+        assert self.step is not None
+        closest = D.topk(self.function.n_neighbors, 1, largest=False)
+        each = torch.arange(len(Q), device=Q.device)[:, None].expand_as(closest.indices)
+        squared, shift = self._pairs(Q, each.flatten(), closest.indices.flatten())
+        ceiling = (squared + shift).view_as(closest.indices).amax(1)
+        apart = closest.values.amax(1).add(self.slack).sqrt() + 2 * self.step.max()
+        far = torch.minimum(apart * apart, ceiling + self.shift_bound(Q)) + self.slack
+        query, row = (far[:, None] >= D).nonzero(as_tuple=True)
+        squared, shift = self._pairs(Q, query, row)
+        rounding = 16 * torch.finfo(Q.dtype).eps * (squared + shift)
+        kept = squared - shift <= ceiling[query] + rounding
+        return query[kept], row[kept], squared[kept]
+
+    def _pairs(
+        self, Q: torch.Tensor, query: torch.Tensor, row: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """|q - x|^2 of pairs, and the most that a shift changes it beside t^2.
+
+        From the rows themselves: products lose digits that decide who is nearer.
+        """
+        assert self.step is not None
+        squared, shift = Q.new_empty((2, len(row)))
+        piece = max(1, MAX_PAIRS // self.d)
+        for s in range(0, len(row), piece):
+            part = slice(s, s + piece)
+            difference = self.X[row[part]] - Q[query[part]]
+            squared[part] = (difference * difference).sum(1)
+            shift[part] = (2 * self.step * difference.abs()).amax(1)
+        return squared, shift
+
+    def _fused_sums(
+        self, Q: torch.Tensor, query: torch.Tensor, row: torch.Tensor, squared: torch.Tensor
     ) -> torch.Tensor:
         """Sums of targets over the k nearest at both shifts, (2, n_outputs, m, d)."""
+        from ejop.backends.fused import nearest_sums
+
         assert self.step is not None
+        starts = load().bincount(query, minlength=len(Q)).cumsum(0)
+        starts = load().nn.functional.pad(starts, (1, 0))
+        k = self.function.n_neighbors
+        return nearest_sums(Q, self.X, row, squared, starts, self.targets, self.step, k)
+
+    def _plain_sums(
+        self, Q: torch.Tensor, query: torch.Tensor, row: torch.Tensor, squared: torch.Tensor
+    ) -> torch.Tensor:
+        """The same, candidates sorted again for every shift."""
+        torch, k = load(), self.function.n_neighbors
+        assert self.step is not None
+        counts = torch.bincount(query, minlength=len(Q))
+        place = torch.arange(len(query), device=Q.device) - (counts.cumsum(0) - counts)[query]
+        width = int(counts.max())
+        near = row.new_zeros((len(Q), width))
+        exact = Q.new_full((len(Q), width), torch.inf)  # after those that there are
+        near[query, place], exact[query, place] = row, squared
         targets = self.targets[near]
         n_outputs = targets.shape[2]
         out = Q.new_empty((2, n_outputs, *Q.shape))
@@ -178,13 +234,3 @@ class TorchNeighbors(_Pairwise):
                 chosen = targets.gather(1, order[:, :, None].expand(-1, -1, n_outputs))
                 out[side, :, :, j] = chosen.sum(1).T
         return out
-
-
-def _pair_distances(Q: torch.Tensor, X: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
-    """|q - x|^2 of given pairs, feature by feature in pieces of bounded memory, (m, k)."""
-    out = Q.new_empty(near.shape)
-    piece = max(1, 50_000_000 // (near.shape[1] * Q.shape[1]))
-    for s in range(0, len(Q), piece):
-        difference = X[near[s : s + piece]] - Q[s : s + piece, None]
-        out[s : s + piece] = (difference * difference).sum(2)
-    return out

@@ -144,7 +144,7 @@ class TorchGaussian(TorchFunction):
         offset.masked_fill_(dummy, NO_WEIGHT)
         # [x | 1 | -|x|^2 / 2h^2] times this is the logarithm of the weighted kernel
         lifted = torch.hstack([self.Z / h2, offset, torch.ones_like(offset)])
-        self.rows = self.engine.factor(_padded(lifted).T.contiguous(), exact=True)
+        self.rows = self.engine.factor(padded(lifted).T.contiguous(), exact=True)
         if self.step is None:
             table = torch.hstack([self.Z, self.Z.new_ones(len(self.Z), 1)])
         else:
@@ -155,7 +155,7 @@ class TorchGaussian(TorchFunction):
             E = exponents.exp_()
             table = torch.hstack([E, 1 / E])
         self.width = table.shape[1]
-        self.table = self.engine.factor(_padded(table))
+        self.table = self.engine.factor(padded(table))
 
     def jacobian(self, rows: torch.Tensor, *, leave_out: bool, softmax: bool) -> torch.Tensor:
         """Jacobians at training rows, (c, m, d).
@@ -216,7 +216,7 @@ class TorchGaussian(TorchFunction):
         """Logarithm of the weighted kernel, (m, n), minus infinity at a query's own row."""
         torch = load()
         own = (Q * Q).sum(1, keepdim=True) / (-2 * self.function.bandwidth_**2)
-        lifted = _padded(torch.hstack([Q, torch.ones_like(own), own]))
+        lifted = padded(torch.hstack([Q, torch.ones_like(own), own]))
         L = self.engine.matmul(lifted, self.rows, exact=True)
         if exclude is not None:
             L[torch.arange(len(Q), device=L.device), self.position[exclude]] = -torch.inf
@@ -275,7 +275,7 @@ def _with_ones(Y: torch.Tensor) -> torch.Tensor:
     return load().hstack([Y, Y.new_ones(len(Y), 1)])
 
 
-def _padded(A: torch.Tensor) -> torch.Tensor:
+def padded(A: torch.Tensor) -> torch.Tensor:
     """Columns of zeros added up to a multiple of ALIGNMENT."""
     return load().nn.functional.pad(A, (0, -A.shape[1] % ALIGNMENT))
 

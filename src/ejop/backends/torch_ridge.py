@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ejop.backends.torch import Engine, load
-from ejop.backends.torch_functions import TorchFunction, softmax_chain
+from ejop.backends.torch_functions import TorchFunction, padded, softmax_chain
 
 if TYPE_CHECKING:
     import torch
@@ -46,14 +46,14 @@ class TorchRidge(TorchFunction):
             ) from error
         f.coefficients_ = self.coefficients.cpu().numpy()
         if self.step is None:
-            self.table = torch.hstack([self.Z, self.Z.new_ones(len(self.Z), 1)])
+            self.table = padded(torch.hstack([self.Z, self.Z.new_ones(len(self.Z), 1)]))
             return
         self.t = self.step.double()
         self.middle = (self.Z.max(0).values + self.Z.min(0).values) / 2
         exponents = (self.Z - self.middle) * (self.t / self.h2)
         if not self.overflows(exponents, np.dtype(np.float64)):
             E = exponents.exp_()
-            self.table = torch.hstack([E, 1 / E])
+            self.table = padded(torch.hstack([E, 1 / E]))
 
     def _solve_all(self) -> None:
         """a = S (S K S + penalty I)^-1 S (Y - mean), S the square roots of the weights."""
@@ -142,13 +142,14 @@ class TorchRidge(TorchFunction):
         else:
             sums = self._sums(Q, left_out)
             if self.step is None:
-                values = sums[:, :, -1]
-                J = (sums[:, :, :-1] - values[:, :, None] * Q) / self.h2
+                values = sums[:, :, self.d]
+                J = sums[:, :, : self.d].addcmul_(values[:, :, None], Q, value=-1)
+                J /= self.h2
                 return softmax_chain(values + self.prior[:, None], J) if softmax else J
             tilt = (self.t / self.h2) * (Q - self.middle)
             drop = self.t**2 / (2 * self.h2)
             plus = sums[:, :, : self.d] * (-tilt - drop).exp()
-            minus = sums[:, :, self.d :] * (tilt - drop).exp()
+            minus = sums[:, :, self.d : 2 * self.d] * (tilt - drop).exp()
         plus, minus = (side + self.prior[:, None, None] for side in (plus, minus))
         if softmax:
             plus, minus = plus.softmax(0), minus.softmax(0)
@@ -157,7 +158,9 @@ class TorchRidge(TorchFunction):
     def _sums(self, Q: torch.Tensor, left_out: Any) -> torch.Tensor:
         """sum_i K_qi a_ic table_ij with each query's own row left out, (c, m, columns)."""
         K = self.kernel(Q, self.Z)
-        sums = load().stack([(K * self.coefficients[:, k]) @ self.table for k in range(self.c)])
+        sums = K.new_empty((self.c, len(Q), self.table.shape[1]))
+        for k in range(self.c):
+            load().mm(K * self.coefficients[:, k], self.table, out=sums[k])
         if left_out is not None:
             b, s = left_out
             sums -= s.T[:, :, None] * ((K * b) @ self.table)

@@ -50,7 +50,7 @@ class DeviceSum:
         w = np.ones(m) if weights is None else np.asarray(weights, dtype=np.float64)
         if weights is not None:
             J = J * self.engine.tensor(np.sqrt(w)).to(J.dtype)[None, :, None]
-        outputs = (J * J).sum(1).to(self.sum.dtype)
+        outputs = _sum_of_squares(J, 1).to(self.sum.dtype)
         whole = m // self.group * self.group
         parts = []
         if whole:
@@ -80,9 +80,10 @@ class DeviceSum:
         found = []
         for s in range(0, len(groups), step):
             part = groups[s : s + step]
-            S = engine.matmul(part.mT.contiguous(), engine.factor(part)).to(self.sum.dtype)
-            weights = self.engine.tensor(totals[s : s + step]).to(S.dtype)[:, None, None]
-            found.append((S.sum(0), (S * S).sum(0), (S * weights).sum(0)))
+            S = engine.matmul(part.mT, engine.factor(part)).to(self.sum.dtype)
+            weights = self.engine.tensor(totals[s : s + step]).to(S.dtype)
+            weighted = load().tensordot(weights, S, 1)
+            found.append((S.sum(0), _sum_of_squares(S, 0), weighted))
         return found
 
     def to_host(self) -> OuterProduct:
@@ -93,6 +94,11 @@ class DeviceSum:
         for name in ("sum", "squares", "weighted", "outputs"):
             getattr(out, f"_{name}")[...] = getattr(self, name).cpu().numpy()
         return out
+
+
+def _sum_of_squares(A: torch.Tensor, dim: int) -> torch.Tensor:
+    """Without the squares as a temporary."""
+    return load().linalg.vector_norm(A, dim=dim).square_()
 
 
 def make_plan(twins: list[TorchFunction], n_queries: int, memory_limit: int | None = None) -> Plan:
