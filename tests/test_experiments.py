@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ import pytest
 from ejop.experiments import DATASETS, PAPER, TABLES, Results, Run, plan_runs
 from ejop.experiments.folds import make_fold
 from ejop.experiments.methods import METHODS, Method, Outcome, iterations_to_converge
-from ejop.experiments.render import remarks, summarize, to_csv, to_html, to_markdown
+from ejop.experiments.render import provenance, remarks, summarize, to_csv, to_html, to_markdown
 from ejop.experiments.runner import compute, needed, run_missing
 
 #: a runner over toy methods, to be killed; workers import it again, so the methods stand at the top
@@ -217,6 +218,39 @@ def test_tables_show_ours_beside_the_paper(runs):
     assert remarks(lines)[0] in text
     back = list(csv.DictReader(io.StringIO(to_csv(lines))))
     assert [float(row["error"]) for row in back] == [line.error for line in lines]
+
+
+def test_every_cell_above_the_paper_has_its_line():
+    errors = {
+        ("webcam", "itml"): (10.0, 12.0),  # below
+        ("webcam-raw", "itml"): (24.0, 26.0),  # above, below when prepared otherwise
+        ("dslr", "lmnn"): (29.0, 31.0),  # above by 0.35
+        ("amazon", "mlr"): (50.0, 51.0),
+        ("letter", "itml"): (9.0, 9.5),
+        ("letter-16000", "itml"): (3.0, 3.5),
+    }
+    runs = [Run(*key, s, found[s], 1.0, 0.1, 3) for key, found in errors.items() for s in (0, 1)]
+    labels = {name: method.label for name, method in METHODS.items()}
+    told = remarks(summarize(TABLES["table3"], runs, labels))
+    assert [text.split(":")[1] for text in told[1:]] == [
+        " dslr LMNN (+0.3).",
+        " webcam-raw ITML (25.0; webcam 11.0).",
+        " amazon MLR (+20.9).",
+    ]
+    assert told[0].startswith("letter: With 4,000")
+    assert [text.split(":")[0][-15:] for text in told[1:3]] == [
+        "n of the splits",
+        "pared otherwise",
+    ]
+    assert "not known why" in told[3]
+
+
+def test_the_page_says_where_its_runs_were_made():
+    old = Run("letter", "euclid", 0, 1.0, 1.0, 0.1, 3, {}, [], {"ejop": "0.1"}, "2020-01-02 03:04")
+    new = [replace(old, seed=s, settings={"device": "cuda"}, finished="2020-01-05") for s in (1, 2)]
+    assert provenance([old, *new]) == (
+        "3 runs of 2020-01-02 to 2020-01-05; 1: ejop 0.1; 2 with device cuda: ejop 0.1."
+    )
 
 
 def test_the_page_is_self_contained(runs):

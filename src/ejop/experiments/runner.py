@@ -47,8 +47,9 @@ def compute(
 
 
 def versions() -> dict[str, str]:
-    """What a run depends on."""
+    """What a run depends on: versions, and the machine that its seconds are of."""
     return {
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
         **{name: importlib.metadata.version(name) for name in _PACKAGES},
     }
