@@ -68,5 +68,5 @@ def track(items: Iterable[T], total: int, estimator: Any, name: str, verbose: in
 
 def _line(name: str, done: int, total: int, seconds: float) -> None:
     left = seconds / done * (total - done)
-    sys.stderr.write(f"\r{name}: {done}/{total} blocks, {seconds:.1f} s, {left:.1f} s left ")
+    sys.stderr.write(f"\r{name}: {done}/{total} steps, {seconds:.1f} s, {left:.1f} s left ")
     sys.stderr.flush()

@@ -28,56 +28,29 @@ TITLES = {
 }
 
 
-@theory.command()
-def consistency(
-    quick: Quick = False,
-    seeds: Seeds = None,
-    results: ResultsFile = STORE,
-    out: OutFolder = None,
-    jobs: Jobs = 1,
-    as_json: AsJson = False,
-) -> None:
-    """Error of the matrix as rows grow, for every estimate of f and model, and the bounds."""
-    _run("consistency", quick, seeds, results, out, jobs, as_json)
+def _add(command: str, about: str) -> None:
+    """Give the command its name; all of them take the same options."""
+
+    @theory.command(command, help=about)
+    def run(
+        quick: Quick = False,
+        seeds: Seeds = None,
+        results: ResultsFile = STORE,
+        out: OutFolder = None,
+        jobs: Jobs = 1,
+        as_json: AsJson = False,
+    ) -> None:
+        _run(command, quick, seeds, results, out, jobs, as_json)
 
 
-@theory.command()
-def eigen(
-    quick: Quick = False,
-    seeds: Seeds = None,
-    results: ResultsFile = STORE,
-    out: OutFolder = None,
-    jobs: Jobs = 1,
-    as_json: AsJson = False,
-) -> None:
-    """Errors of eigenvalues as rows grow; the runs are those of consistency."""
-    _run("eigen", quick, seeds, results, out, jobs, as_json)
-
-
-@theory.command()
-def recovery(
-    quick: Quick = False,
-    seeds: Seeds = None,
-    results: ResultsFile = STORE,
-    out: OutFolder = None,
-    jobs: Jobs = 1,
-    as_json: AsJson = False,
-) -> None:
-    """Angle to the true subspace, beside SIR, SAVE, PHD, OPG, MAVE, LDA and PCA."""
-    _run("recovery", quick, seeds, results, out, jobs, as_json)
-
-
-@theory.command()
-def level(
-    quick: Quick = False,
-    seeds: Seeds = None,
-    results: ResultsFile = STORE,
-    out: OutFolder = None,
-    jobs: Jobs = 1,
-    as_json: AsJson = False,
-) -> None:
-    """False positives and power of the permutation tests."""
-    _run("level", quick, seeds, results, out, jobs, as_json)
+for _command, _about in {
+    "consistency": "Error of the matrix as rows grow, for every estimate of f and model, and the "
+    "bounds.",
+    "eigen": "Errors of eigenvalues as rows grow; the runs are those of consistency.",
+    "recovery": "Angle to the true subspace, beside SIR, SAVE, PHD, OPG, MAVE, LDA and PCA.",
+    "level": "False positives and power of the permutation tests.",
+}.items():
+    _add(_command, _about)
 
 
 def _run(
