@@ -1,5 +1,7 @@
 """EJOPClassifier and EGOPRegressor: better neighbours, tuned honestly."""
 
+import weakref
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
-from ejop import EGOPRegressor, EJOPClassifier
+from ejop import EGOPRegressor, EJOPClassifier, neighbors
 from ejop.neighbors import nearest, vote, within
 from ejop.scaling import HellingerScaler, scale_candidates
 from ejop.tuning import GAIN, MAX_DRAWS, NEIGHBORS, POWERS, Setting, Table, holdouts
@@ -236,6 +238,29 @@ def test_empty_balls_answer_as_asked():
             assert p.max() == 1
         else:
             np.testing.assert_allclose(p, expected)
+
+
+def test_balls_are_counted_in_blocks(wine, monkeypatch):
+    Xa, Xb, ya, _ = wine
+    options = {"weights": "distance", "random_state": 0}
+    whole = EJOPClassifier("hnn", **options).fit(Xa, ya)
+    sizes, seen = [], []
+    plain = neighbors._balls
+
+    def spy(*args):
+        assert all(ball() is None for ball in seen)  # one block's pairs at a time
+        balls = plain(*args)
+        seen.append(weakref.ref(balls))
+        sizes.append(balls.n_queries)
+        return balls
+
+    monkeypatch.setattr(neighbors, "_balls", spy)
+    monkeypatch.setattr(neighbors, "MAX_PAIRS", 7 * len(Xa))
+    parts = EJOPClassifier("hnn", **options).fit(Xa, ya)
+    assert parts.best_params_ == whole.best_params_
+    np.testing.assert_array_equal(parts.predict_proba(Xb), whole.predict_proba(Xb))
+    assert max(sizes) < 15
+    assert len(sizes) > len(Xb) // 15
 
 
 def test_hnn_tunes_its_radius(wine):

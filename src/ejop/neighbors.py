@@ -22,6 +22,8 @@ from ejop.backends.torch_neighbors import DeviceSearch
 SPARE = 8
 #: relative difference of distances below which two are equal
 EQUAL = 1e-9
+#: pairs of a query and a row in its ball that are held at once
+MAX_PAIRS = 50_000_000
 
 
 def nearest(Q: NDArray, X: NDArray, k: int, *, device: Any = None) -> tuple[NDArray, NDArray]:
@@ -47,7 +49,7 @@ def nearest(Q: NDArray, X: NDArray, k: int, *, device: Any = None) -> tuple[NDAr
     array([[0, 1]])
     """
     n = len(X)
-    search = _Search(X) if device is None else DeviceSearch(X, device)
+    search = _searcher(X, device)
     distances, indices = np.empty((len(Q), k)), np.empty((len(Q), k), dtype=np.int64)
     open_rows, fetch = np.arange(len(Q)), min(n, k + SPARE)
     while len(open_rows):
@@ -111,12 +113,46 @@ def within(Q: NDArray, X: NDArray, radius: float, *, device: Any = None) -> Ball
     >>> balls.queries, balls.rows, balls.distances
     (array([0, 0]), array([0, 1]), array([1., 2.]))
     """
-    search = _Search(X) if device is None else DeviceSearch(X, device)
+    return _balls(Q, _searcher(X, device), radius)
+
+
+def ball_votes(
+    Q: NDArray,
+    X: NDArray,
+    radii: Sequence[float],
+    Y: NDArray,
+    fallback: Votes,
+    *,
+    weights: str,
+    row_weights: NDArray | None,
+    device: Any = None,
+) -> list[Votes]:
+    """Votes of the rows of X within each of some radii of each row of Q, a block after the other.
+
+    Y has shape (n_samples, n_outputs); a query with no row takes its fallback.
+    """
+    search, largest = _searcher(X, device), max(radii)
+    step = max(1, MAX_PAIRS // len(X))
+    blocks = []
+    for s in range(0, len(Q), step):
+        part = slice(s, s + step)
+        found = _balls(Q[part], search, largest).votes(
+            radii, Y, fallback[part], weights=weights, row_weights=row_weights
+        )
+        blocks.append(list(found))  # at once: its pairs go before the next are found
+    return [join_votes(parts) for parts in zip(*blocks, strict=True)]
+
+
+def _balls(Q: NDArray, search: _Search | DeviceSearch, radius: float) -> Balls:
     reach = radius * (1 + EQUAL)
     queries, rows = search.within(Q, reach)
     distances = search.distances(Q, queries, rows)
     near = distances <= reach
     return Balls(len(Q), queries[near], rows[near], distances[near])
+
+
+def _searcher(X: NDArray, device: Any) -> _Search | DeviceSearch:
+    return _Search(X) if device is None else DeviceSearch(X, device)
 
 
 class _Search:
@@ -174,10 +210,21 @@ class Votes:
     values: NDArray
     nearness: NDArray
 
+    def __getitem__(self, part: slice) -> Votes:
+        return Votes(self.values[part], self.nearness[part])
+
     def winners(self) -> NDArray:
         """Class with most votes, ties to the class with the nearer row."""
         top = self.values >= self.values.max(1, keepdims=True) - 1e-12
         return np.where(top, self.nearness, np.inf).argmin(1)
+
+
+def join_votes(parts: Sequence[Votes]) -> Votes:
+    """Votes of blocks of queries as one."""
+    return Votes(
+        np.concatenate([part.values for part in parts]),
+        np.concatenate([part.nearness for part in parts]),
+    )
 
 
 def vote(

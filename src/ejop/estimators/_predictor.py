@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ejop.backends.torch import PRECISIONS, device_of, follow, to_host
 from ejop.estimators._linear import with_plan
 from ejop.functions import RidgeFunction
-from ejop.neighbors import Votes, nearest, vote, within
+from ejop.neighbors import Votes, ball_votes, nearest, vote
 from ejop.progress import CallbackSupportMixin, fit_task, track, with_callbacks
 from ejop.scaling import SCALERS, make_scaler, scale_candidates
 from ejop.tuning import NEIGHBORS, POWERS, RADII, Search, Setting, Table, holdouts
@@ -228,11 +228,15 @@ class Predictor(
         else:
             quantiles = RADII if self.radius == "auto" else (0.0,)
             radii = self._radii(A, quantiles)
-            balls = within(B, A, max(radii), device=self._device)
-            fallback = self._fallback(B, A, Y, w)
-            found = balls.votes(radii, Y, fallback, weights=self.weights, row_weights=w)
-            for q, votes in zip(quantiles, found, strict=True):
+            for q, votes in zip(quantiles, self._ball_votes(B, A, radii, Y, w), strict=True):
                 yield q, *self._evaluate(votes, *truth)
+
+    def _ball_votes(
+        self, Q: NDArray, X: NDArray, radii: Sequence[float], Y: NDArray, w: NDArray | None
+    ) -> list[Votes]:
+        fallback = self._fallback(Q, X, Y, w)
+        options = {"weights": self.weights, "row_weights": w, "device": self._device}
+        return ball_votes(Q, X, radii, Y, fallback, **options)
 
     def _nearest(self, Q: NDArray, X: NDArray, k: int) -> tuple[NDArray, NDArray]:
         return nearest(Q, X, k, device=self._device)
@@ -361,10 +365,7 @@ class Predictor(
         if self.rule == "knn":
             D, near = self._nearest(Z, self._rows, min(self.n_neighbors_, len(self._rows)))
             return vote(D, near, self._Y, weights=self.weights, row_weights=self._w)
-        fallback = self._fallback(Z, self._rows, self._Y, self._w)
-        balls = within(Z, self._rows, self.radius_, device=self._device)
-        options = {"weights": self.weights, "row_weights": self._w}
-        return next(balls.votes([self.radius_], self._Y, fallback, **options))
+        return self._ball_votes(Z, self._rows, [self.radius_], self._Y, self._w)[0]
 
     def _html_repr(self) -> str:
         return with_plan(self, super()._html_repr())
