@@ -1,5 +1,6 @@
 """What the documentation shows works: examples, pictures, code blocks, links and tables."""
 
+import csv
 import re
 import runpy
 from importlib.util import module_from_spec, spec_from_file_location
@@ -13,6 +14,7 @@ from ejop import EGOP, EJOP
 ROOT = Path(__file__).resolve().parents[1]
 if not (ROOT / "docs").is_dir():
     pytest.skip("the documentation is not here", allow_module_level=True)
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -153,3 +155,18 @@ def test_html_repr_shows_the_plan(estimator):
     assert "bandwidth: 0.5 (given)" in page
     est.plan_.notes.append("1 < 2")
     assert "1 &lt; 2" in est._repr_mimebundle_()["text/html"]
+
+
+def test_the_readme_shows_the_computed_table():
+    with (ROOT / "docs" / "results" / "tables.csv").open(encoding="utf-8") as file:
+        found = {(line["dataset"], line["method"]): line for line in csv.DictReader(file)}
+    columns = ["euclid", "ejop-knn", "paper", "lmnn", "itml", "mlr"]
+    rows = re.findall(r"^\| ([a-z][a-z0-9-]*) \|((?: [*\d.]+ \|){6})$", README, flags=re.M)
+    assert len(rows) >= 7
+    for dataset, cells in rows:
+        shown = dict(zip(columns, cells.strip(" |").split(" | "), strict=True))
+        ours = {name: float(found[dataset, name]["error"]) for name in columns if name != "paper"}
+        lowest = min(ours, key=ours.__getitem__)
+        assert shown.pop("paper") == f"{float(found[dataset, 'ejop-knn']['paper']):.1f}"
+        for name, error in ours.items():
+            assert shown[name] == (f"**{error:.1f}**" if name == lowest else f"{error:.1f}")
