@@ -101,6 +101,20 @@ def test_plan_follows_the_budget():
         make_plan(NeighborsSmoother().fit(X, X), 2000, step, memory_limit=50_000)
 
 
+def test_what_is_fixed_leaves_room_for_blocks():
+    """A system of all rows fills the default alone; single rows at a time would take forever."""
+    X, y, _ = make_multi_index(400, 30, random_state=0)
+    f = RidgeFunction(bandwidth=2.0, penalty=0.1).fit(X, np.eye(3)[y])
+    step = np.full(30, 1.0)
+    with config_context(working_memory=1):  # the system takes 1.2 MiB
+        plan = make_plan(f, 400, step, n_jobs=2)
+    assert plan.threads == 2
+    assert plan.block > 1
+    assert plan.memory < 2 * MIB
+    with pytest.raises(MemoryError, match="is too little"):
+        make_plan(f, 400, step, n_jobs=2, memory_limit=MIB)
+
+
 MEASURE = """
 import resource, sys
 import numpy as np

@@ -110,10 +110,16 @@ def make_plan(
     threads = n_threads(n_jobs)
     accumulator = 4 * d * d * 8  # sums, squares, weighted sums, one being merged
     fixed, each = cost.fixed_bytes + accumulator, cost.thread_bytes + accumulator
-    room = budget - fixed - threads * each
+    # The default is a wish, not a wall: what is fixed must not leave blocks of single rows.
+    least = budget // 4 if memory_limit is None else 0
+
+    def room_of(threads: int) -> int:
+        return max(budget - fixed - threads * each, least)
+
+    room = room_of(threads)
     while threads > 1 and room < threads * cost.bytes_per_query:
         threads -= 1
-        room = budget - fixed - threads * each
+        room = room_of(threads)
     if room < cost.bytes_per_query:
         if memory_limit is not None:
             needed = format_bytes(fixed + each + cost.bytes_per_query)
@@ -122,7 +128,7 @@ def make_plan(
                 f"of {d} features needs at least {needed}; raise it, reduce the rows or features, "
                 "or pass float32 data."
             )
-        room = cost.bytes_per_query  # the default is a wish, not a wall
+        room = cost.bytes_per_query
     batch = group_size(d, n_queries)
     short = MAX_FLOPS // max(cost.flops_per_query, 1)
     block = int(np.clip(room // threads // cost.bytes_per_query, 1, np.clip(short, 64, MAX_BLOCK)))
