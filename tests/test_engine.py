@@ -101,6 +101,20 @@ def test_plan_follows_the_budget():
         make_plan(NeighborsSmoother().fit(X, X), 2000, step, memory_limit=50_000)
 
 
+def test_many_threads_get_more_memory_and_larger_blocks():
+    X, y, _ = make_multi_index(20_000, 30, random_state=0)
+    f = KernelSmoother(bandwidth=2.0).fit(X.astype(np.float32), np.eye(3)[y])
+    step = np.full(30, 1.0)
+    with config_context(working_memory=64):
+        plans = [make_plan(f, 20_000, step, n_jobs=jobs) for jobs in (4, 16, 32)]
+        walled = make_plan(f, 20_000, step, n_jobs=16, memory_limit=64 * MIB)
+    assert [plan.threads for plan in plans] == [4, 16, 32]
+    assert plans[0].memory < 64 * MIB < plans[1].memory < 256 * MIB
+    assert plans[1].block > 0.8 * plans[0].block > 2 * walled.block
+    assert plans[2].memory < 256 * MIB
+    assert walled.memory < 64 * MIB
+
+
 def test_what_is_fixed_leaves_room_for_blocks():
     """A system of all rows fills the default alone; single rows at a time would take forever."""
     X, y, _ = make_multi_index(400, 30, random_state=0)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: blocks longer than this gain nothing and make Ctrl-C and progress sluggish
 MAX_BLOCK = 256
+#: threads that share the default memory, and the multiple of it that more may take
+FEW_THREADS, MOST_MEMORY = 4, 4
 #: operations in a block: a fraction of a second, so that Ctrl-C is answered
 MAX_FLOPS = 40_000_000_000
 #: fewer groups than this make a poor standard error, more gain little
@@ -93,7 +95,7 @@ def make_plan(
     n_jobs : int, optional
         Threads; None takes as many as the BLAS is allowed.
     memory_limit : int, optional
-        Bytes for temporaries; scikit-learn's ``working_memory`` by default.
+        Bytes for temporaries; :func:`default_memory` by default.
     n_excluded : int, default=0
         Queries that are training rows to leave out of their own estimate.
 
@@ -104,10 +106,9 @@ def make_plan(
     """
     n, d = function.X_.shape
     c = function.n_outputs_
-    working_memory = int(get_config()["working_memory"] * 2**20)
-    budget = working_memory if memory_limit is None else memory_limit
-    cost = function.prepare(step, budget=budget, n_queries=n_queries, n_excluded=n_excluded)
     threads = n_threads(n_jobs)
+    budget = default_memory(threads) if memory_limit is None else memory_limit
+    cost = function.prepare(step, budget=budget, n_queries=n_queries, n_excluded=n_excluded)
     accumulator = 4 * d * d * 8  # sums, squares, weighted sums, one being merged
     fixed, each = cost.fixed_bytes + accumulator, cost.thread_bytes + accumulator
     # The default is a wish, not a wall: what is fixed must not leave blocks of single rows.
@@ -142,6 +143,21 @@ def make_plan(
     notes = [f"{cost.method}: {cost.why}"] if cost.why else []
     dtype = cost.dtype or str(function.X_.dtype)
     return Plan(cost.method, n, n_queries, d, c, dtype, block, batch, threads, memory, notes)
+
+
+def default_memory(threads: int) -> int:
+    """Bytes for temporaries: scikit-learn's ``working_memory``, more of it from five threads on.
+
+    Every thread has a block of its own, and products of few rows are slow.
+
+    Examples
+    --------
+    >>> from ejop.backends.plan import default_memory
+    >>> [default_memory(threads) // 2**20 for threads in (1, 4, 8, 64)]
+    [1024, 1024, 2048, 4096]
+    """
+    share = np.clip(threads / FEW_THREADS, 1, MOST_MEMORY)
+    return int(share * get_config()["working_memory"] * 2**20)
 
 
 def group_size(n_features: int, n_queries: int) -> int:
