@@ -191,8 +191,10 @@ def to_html(parts: list[tuple[Table, list[Line]]], runs: list[Run], title: str, 
         compared = [line for line in lines if line.paper is not None]
         if compared:
             body.append(_figure(_against_paper(compared)))
-    for heading, figure in _convergence(runs):
-        body += [f"<h2>{html.escape(heading)}</h2>", _figure(figure)]
+    for heading, panels in _convergence(runs):
+        body += [f"<h2>{html.escape(heading)}</h2>", f"<p>{_CONVERGENCE}</p>", "<div class='grid'>"]
+        body += [f"<div><h3>{name}</h3>{_figure(figure)}</div>" for name, figure in panels]
+        body.append("</div>")
     return _PAGE.format(title=html.escape(title), script=get_plotlyjs(), body="\n".join(body))
 
 
@@ -258,36 +260,40 @@ def _against_paper(lines: list[Line]) -> Any:
     return figure
 
 
-def _convergence(runs: list[Run]) -> list[tuple[str, Any]]:
-    """Heading and figure: objective by iteration, from the identity and from EJOP, first seeds."""
+_CONVERGENCE = (
+    "Objective by iteration of the first split: dashed from the identity, solid from EJOP. Its "
+    "scale goes with the settings that were chosen, so read the length of a curve, not its height."
+)
+
+
+def _convergence(runs: list[Run]) -> list[tuple[str, list[tuple[str, Any]]]]:
+    """Heading, and for each data set the objective by iteration from both starts, first seeds."""
     import plotly.graph_objects as go
 
-    figures = []
+    first: dict[tuple[str, str], Run] = {}
+    for run in sorted(runs, key=lambda run: run.seed):
+        if run.objective:
+            first.setdefault((run.dataset, run.method), run)
+    found = []
     for name in ("lmnn", "mlr"):
-        figure = go.Figure()
-        palette = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a8a8a"]
-        for color, dataset in zip(
-            palette * 3, dict.fromkeys(r.dataset for r in runs), strict=False
-        ):
-            for method, dash in ((name, "dash"), (f"{name}-ejop", "solid")):
-                found = [r for r in runs if (r.dataset, r.method) == (dataset, method)]
-                if found and found[0].objective:
-                    values = found[0].objective
-                    figure.add_scatter(
-                        x=list(range(1, len(values) + 1)),
-                        y=values,
-                        name=f"{dataset}, {'EJOP start' if 'ejop' in method else 'identity'}",
-                        line={"dash": dash, "color": color},
-                    )
-        if figure.data:
-            figure.update_layout(
-                xaxis_title="iteration",
-                yaxis={"title": "objective", "type": "log"},
-                height=500,
-            )
-            heading = f"{name.upper()}: objective by iteration (solid: from EJOP)"
-            figures.append((heading, figure))
-    return figures
+        panels = []
+        for dataset in dict.fromkeys(dataset for dataset, _ in first):
+            figure = go.Figure()
+            for method, label, line in (
+                (name, "identity", {"dash": "dash", "color": "#d55e00"}),
+                (f"{name}-ejop", "EJOP start", {"color": "#0072b2"}),
+            ):
+                if (dataset, method) in first:
+                    values = first[dataset, method].objective
+                    x = list(range(1, len(values) + 1))
+                    figure.add_scatter(x=x, y=values, name=label, line=line, mode="lines")
+            if figure.data:
+                yaxis = {"type": "log", "exponentformat": "power", "nticks": 5}
+                figure.update_layout(height=220, showlegend=False, yaxis=yaxis)
+                panels.append((dataset, figure))
+        if panels:
+            found.append((f"{name.upper()}: objective by iteration", panels))
+    return found
 
 
 _PAGE = """<!doctype html>
@@ -311,6 +317,10 @@ body {{
 }}
 h1 {{ font-size: 1.7rem; line-height: 1.2; }} h2 {{ font-size: 1.2rem; margin-top: 2.5rem; }}
 .scroll {{ overflow-x: auto; }}
+.grid {{
+  display: grid; gap: 0.5rem; grid-template-columns: repeat(auto-fill, minmax(16rem, 1fr));
+}}
+.grid > div {{ min-width: 0; }} h3 {{ font-size: 0.95rem; margin: 0.5rem 0 0; }}
 table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; white-space: nowrap; }}
 th, td {{ padding: 0.2rem 0.8rem; text-align: right; border-bottom: 1px solid var(--line); }}
 th:nth-child(-n+2), td:nth-child(-n+2) {{ text-align: left; }}
