@@ -301,9 +301,9 @@ def team(memory, threads=1):
     return Workers(2, 2 * threads, memory, memory / threads)
 
 
-def test_planner_broadcasts_what_fits_a_fifth_of_a_worker():
+def test_planner_broadcasts_what_fits_a_tenth_of_a_worker():
     rows = rows_of(10_000)
-    for memory, expected in ((5.01, "broadcast"), (4.99, "tiles"), (np.inf, "broadcast")):
+    for memory, expected in ((10.01, "broadcast"), (9.99, "tiles"), (np.inf, "broadcast")):
         function = KernelSmoother()
         chosen, why = choose_reduction(function, rows, team(memory * rows.nbytes), "auto")
         assert chosen == expected

@@ -40,7 +40,7 @@ class DaskEJOP(DaskMetric, EJOP):
     ----------
     reduction : {"auto", "broadcast", "tiles"}, default="auto"
         "broadcast": every worker holds all references. "tiles": none does, and sums run through
-        blocks of references. "auto" broadcasts references of up to a fifth of a worker's memory.
+        blocks of references. "auto" broadcasts references of up to a tenth of a worker's memory.
     client : distributed.Client, optional
         The one that is connected by default. It is never copied or saved.
 

@@ -16,8 +16,9 @@ from ejop.backends.plan import Plan, format_bytes
 from ejop.functions import Function, ModelFunction, RidgeFunction
 from ejop.outerproduct import OuterProduct
 
-#: share of a worker's memory that references may take there before they are tiled
-BROADCAST_SHARE = 0.2
+#: share of a worker's memory that references may take there before they are tiled: some four
+#: copies of them are about while they are put together and travel
+BROADCAST_SHARE = 0.1
 #: share of a thread's memory for the temporaries of a task
 TASK_SHARE = 0.25
 #: ... for the sums of a round of queries, merged by fours; some sixteen are about at a time
@@ -124,7 +125,7 @@ def choose_reduction(
     size = f"references take {format_bytes(rows.nbytes)}"
     share = "no worker has a memory limit"
     if np.isfinite(team.memory):
-        share = f"a worker has {format_bytes(team.memory)}, a fifth of which they may take"
+        share = f"a worker has {format_bytes(team.memory)}, a tenth of which they may take"
     reason = f"{size}; {share}"
     if reduction == "auto":
         reduction = "broadcast" if rows.nbytes <= room else "tiles"
