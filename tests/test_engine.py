@@ -190,7 +190,7 @@ def test_ctrl_c_stops_soon_and_leaves_nothing_fitted():
     try:
         assert child.stderr is not None
         seen = ""
-        while "blocks" not in seen:  # the sums are running
+        while "steps" not in seen:  # the sums are running
             piece = child.stderr.read(1)
             assert piece, seen
             seen += piece
