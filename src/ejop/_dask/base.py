@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from ejop._dask.cluster import constant, find_client, workers
 from ejop._dask.collections import Reader, check_rows, partitions
@@ -76,6 +77,20 @@ class OnCluster(BaseEstimator):
         twin = BaseEstimator.__sklearn_clone__(copy(self))  # the copy has no client
         twin.client = self.client
         return twin
+
+    def transform(self, X: Any) -> Any:
+        """Map rows to the space whose Euclidean distance is the learned metric, lazily.
+
+        Parameters
+        ----------
+        X : Dask array or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X_new : Dask array of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        return self._blockwise(X, "transform", (self._n_features_out,), float_kind(X))
 
     def _absent(self, name: str, remedy: str) -> Any:
         raise AttributeError(f"{type(self).__name__} has no `{name}`; {remedy}.")

@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from ejop._dask.base import OnCluster, float_kind
+from ejop._dask.base import OnCluster
 from ejop._dask.cluster import find_client, run, workers
 from ejop._dask.rows import Rows
 from ejop._dask.sums import Sum, expectation
@@ -39,20 +39,6 @@ class DaskMetric(OnCluster):
         self.__dict__.update({k: v for k, v in vars(local).items() if k not in known})
         self._training, self._function = rows, found.function
         return self
-
-    def transform(self, X: Any) -> Any:
-        """Map rows to the space whose Euclidean distance is the learned metric, lazily.
-
-        Parameters
-        ----------
-        X : Dask array or data frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        X_new : Dask array of shape (n_samples, n_components)
-        """
-        check_is_fitted(self)
-        return self._blockwise(X, "transform", (self._n_features_out,), float_kind(X))
 
     def jacobian(self, X: Any) -> Any:
         """Not on a cluster: ``to_local().jacobian(X)``."""

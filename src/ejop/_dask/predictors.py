@@ -15,7 +15,7 @@ from sklearn.preprocessing._data import _handle_zeros_in_scale, _is_constant_fea
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ejop._dask.base import OnCluster, blocks_of, float_kind, stacked
+from ejop._dask.base import OnCluster, blocks_of, stacked
 from ejop._dask.choices import settled_ridge
 from ejop._dask.cluster import constant, find_client, keep, run, tree, workers
 from ejop._dask.collections import check_rows, partitions
@@ -170,20 +170,6 @@ class DaskPredictor(OnCluster):
         return float(np.quantile(run(client, furthest), quantile))
 
     # using ----------------------------------------------------------------------------------
-
-    def transform(self, X: Any) -> Any:
-        """Scale rows and map them to the space of the learned metric, lazily.
-
-        Parameters
-        ----------
-        X : Dask array or data frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        Z : Dask array of shape (n_samples, n_components)
-        """
-        check_is_fitted(self)
-        return self._blockwise(X, "transform", (self._n_features_out,), float_kind(X))
 
     def predict(self, X: Any) -> Any:
         """Predictions, lazily: as the local twin's, by references that stay on the workers.
