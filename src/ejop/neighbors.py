@@ -22,8 +22,8 @@ from ejop.backends.torch_neighbors import DeviceSearch
 SPARE = 8
 #: relative difference of distances below which two are equal
 EQUAL = 1e-9
-#: pairs of a query and a row in its ball that are held at once
-MAX_PAIRS = 50_000_000
+#: pairs of a query and a row in its ball that are held at once, some forty bytes each
+MAX_PAIRS = 10_000_000
 
 
 def nearest(Q: NDArray, X: NDArray, k: int, *, device: Any = None) -> tuple[NDArray, NDArray]:

@@ -29,6 +29,8 @@ STRETCH = 3072
 FEW_TERMS = 1024
 #: share of a card's free memory that temporaries may take
 MEMORY_SHARE = 0.6
+#: coordinates of pairs of rows held at once
+MAX_VALUES = 50_000_000
 #: matrices of centres that solving for ridge holds at once
 CENTER_MATRICES = 3
 INSTALL = "pip install 'ejop[gpu]'"

@@ -10,16 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ejop.backends.torch import load
+from ejop.backends.torch import MAX_VALUES, load
 from ejop.backends.torch_functions import TorchFunction
 from ejop.kernels import Compact
 
 if TYPE_CHECKING:
     import torch
-
-
-#: coordinates of pairs held at once
-MAX_PAIRS = 50_000_000
 
 
 def fused(device: Any) -> bool:
@@ -35,6 +31,7 @@ class _Pairwise(TorchFunction):
         self.rows = self.engine.factor(self.X.T.contiguous(), exact=True)
         # how far rounding may move a squared distance that comes from a product
         self.slack = 256 * load().finfo(self.X.dtype).eps * float(self.norms.max())
+        self.low, self.high = self.X.amin(0), self.X.amax(0)
         self.fused = fused(self.engine.device)
         self.notes.append(
             "all shifts in one kernel" if self.fused else "one shifted feature after the other"
@@ -57,7 +54,7 @@ class _Pairwise(TorchFunction):
     def shift_bound(self, Q: torch.Tensor) -> torch.Tensor:
         """The most that a shift of each query changes |q - x|^2 - t^2, for any row, (m,)."""
         assert self.step is not None
-        reach = load().maximum(Q - self.X.amin(0), self.X.amax(0) - Q)
+        reach = load().maximum(Q - self.low, self.high - Q)
         return (2 * self.step * reach).amax(1)
 
     def bytes_per_query(self) -> int:
@@ -192,7 +189,7 @@ class TorchNeighbors(_Pairwise):
         """
         assert self.step is not None
         squared, shift = Q.new_empty((2, len(row)))
-        piece = max(1, MAX_PAIRS // self.d)
+        piece = max(1, MAX_VALUES // self.d)
         for s in range(0, len(row), piece):
             part = slice(s, s + piece)
             difference = self.X[row[part]] - Q[query[part]]

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ejop.backends.torch import engines, halving, load
+from ejop.backends.torch import MAX_VALUES, engines, halving, load
 
-#: coordinates of pairs held at once
-MAX_VALUES = 50_000_000
 #: rounding errors of a distance product that a ball allows for before its pairs are measured
 SLACK = 64
 
