@@ -108,7 +108,7 @@ def overhead(client: Client, traffic: Traffic, sizes: list[tuple[int, int]], rep
         moved: dict[str, Any] = {}
         for _ in range(repeat):
             begin = time.perf_counter()
-            truth = local.fit(X, y).metric_
+            truth = local.fit(X, y).outer_product_
             seconds["local"].append(time.perf_counter() - begin)
             for name, model in models.items():
                 before, begin = traffic.now(), time.perf_counter()
@@ -121,7 +121,7 @@ def overhead(client: Client, traffic: Traffic, sizes: list[tuple[int, int]], rep
             record[name] = {
                 "ratio": best[name] / best["local"],
                 "client_bytes": moved[name],
-                "difference": float(np.abs(model.metric_ - truth).max() / truth.max()),
+                "difference": float(np.abs(model.outer_product_ - truth).max() / truth.max()),
                 "plan": str(model.plan_),
             }
         out.append(record)

@@ -122,7 +122,7 @@ def naive(*, n: int, d: int, n_features: int | None, repeat: int) -> list[Row]:
         plan=str(results["ours"].plan_),
     )
     row.ratio = row.peer_seconds / row.ours_seconds
-    M = results["ours"].metric_[np.ix_(features, features)]
+    M = results["ours"].outer_product_[np.ix_(features, features)]
     return [row, agreement(row, M, results["peer"])]
 
 

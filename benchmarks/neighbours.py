@@ -73,4 +73,4 @@ def _compare(
         plan=str(results["ours"].plan_),
     )
     row.ratio = row.peer_seconds / row.ours_seconds
-    return [row, agreement(row, results["ours"].metric_, results["peer"])]
+    return [row, agreement(row, results["ours"].outer_product_, results["peer"])]

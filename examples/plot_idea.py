@@ -39,7 +39,7 @@ plt.show()
 # The mean outer product of these arrows has one large eigenvalue. Its eigenvector is the direction
 # that the labels were made from, up to noise.
 
-print("M =", ejop.metric_.round(4).tolist())
+print("M =", ejop.outer_product_.round(4).tolist())
 print("eigenvalues:", ejop.eigenvalues_.round(4))
 print("first eigenvector:", ejop.eigenvectors_[:, 0].round(2), "the truth: [0.8 0.6]")
 

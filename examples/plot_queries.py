@@ -14,7 +14,7 @@ from ejop.datasets import make_multi_index
 
 X, y, _ = make_multi_index(4000, 10, random_state=0)
 every = EJOP(bandwidth=1.5).fit(X, y)
-norm = np.linalg.norm(every.metric_)
+norm = np.linalg.norm(every.outer_product_)
 
 # %%
 # Told and true error of the mean over m rows, relative in Frobenius norm:
@@ -23,11 +23,11 @@ counts = [64, 128, 256, 512, 1024, 2048]
 told, true = [], []
 for m in counts:
     est = EJOP(bandwidth=1.5, n_queries=m, random_state=1).fit(X, y)
-    told.append(100 * np.linalg.norm(est.metric_stderr_) / norm)
-    true.append(100 * np.linalg.norm(est.metric_ - every.metric_) / norm)
+    told.append(100 * np.linalg.norm(est.outer_product_stderr_) / norm)
+    true.append(100 * np.linalg.norm(est.outer_product_ - every.outer_product_) / norm)
 
 figure, ax = plt.subplots(figsize=(6.2, 4), layout="constrained")
-ax.loglog(counts, told, "o-", color="#0072B2", label="told: metric_stderr_")
+ax.loglog(counts, told, "o-", color="#0072B2", label="told: outer_product_stderr_")
 ax.loglog(counts, true, "s--", color="#D55E00", label="true: against all rows")
 ax.axhline(5, color="0.4", ls=":", label="tol=0.05")
 ax.set(xlabel="query rows", ylabel="error of the matrix, %", title="Mean over some of 4000 rows")

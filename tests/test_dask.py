@@ -62,10 +62,10 @@ def close(one, other, rtol=1e-10):
 def test_same_matrix_for_every_cut(client, cuts, reduction):
     local = EJOP().fit(X, Y)
     fitted = DaskEJOP(reduction=reduction, client=client).fit(*collections(X, Y, CUTS[cuts]))
-    close(fitted.metric_, local.metric_)
+    close(fitted.outer_product_, local.outer_product_)
     assert fitted.bandwidth_ == pytest.approx(local.bandwidth_, rel=1e-12)
     assert fitted.n_queries_ == len(X)
-    close(fitted.class_shares_, local.class_shares_)
+    close(fitted.output_shares_, local.output_shares_)
     assert fitted.plan_.reduction == reduction
     assert f"{reduction}: references take" in str(fitted.plan_)
     if reduction == "tiles":  # every block is a tile, not joined with others
@@ -75,14 +75,17 @@ def test_same_matrix_for_every_cut(client, cuts, reduction):
 @pytest.mark.parametrize("reduction", ["broadcast", "tiles"])
 def test_same_matrix_for_shuffled_partitions(client, reduction):
     """The mean over rows does not know their order; leave-one-out must follow each row."""
-    local = EJOP(bandwidth=0.7).fit(X, Y).metric_
+    local = EJOP(bandwidth=0.7).fit(X, Y).outer_product_
     order = np.random.default_rng(3).permutation(6)
     cuts = np.array_split(np.arange(len(X)), 6)
     index = np.concatenate([cuts[k] for k in order])
     sizes = tuple(len(cuts[k]) for k in order)
     rows, labels = collections(X[index], Y[index], sizes)
     close(
-        DaskEJOP(bandwidth=0.7, reduction=reduction, client=client).fit(rows, labels).metric_, local
+        DaskEJOP(bandwidth=0.7, reduction=reduction, client=client)
+        .fit(rows, labels)
+        .outer_product_,
+        local,
     )
 
 
@@ -115,7 +118,7 @@ def test_same_matrix_for_every_kind(client, kind, reduction):
     local = EJOP(**parameters).fit(X, Y)
     fitted = DaskEJOP(reduction=reduction, client=client, **parameters)
     fitted.fit(*collections(X, Y, CUTS["empty"]))
-    close(fitted.metric_, local.metric_)
+    close(fitted.outer_product_, local.outer_product_)
     assert fitted.n_queries_ == local.n_queries_
 
 
@@ -127,7 +130,7 @@ def test_weights_and_several_outputs(client, function, reduction):
     weights = da.from_array(WEIGHTS, chunks=70)  # cut otherwise than the rows
     fitted = DaskEGOP(function, bandwidth=1.2, reduction=reduction, client=client)
     fitted.fit(rows, targets, sample_weight=weights)
-    close(fitted.metric_, local.metric_)
+    close(fitted.outer_product_, local.outer_product_)
     close(fitted.output_shares_, local.output_shares_)
     assert fitted.n_queries_ == (WEIGHTS > 0).sum()
 
@@ -138,7 +141,7 @@ def test_weights_choose_the_same_bandwidth(client):
     for reduction in ("broadcast", "tiles"):
         fitted = DaskEGOP(reduction=reduction, client=client).fit(rows, targets, WEIGHTS)
         assert fitted.bandwidth_ == pytest.approx(local.bandwidth_, rel=1e-12)
-        close(fitted.metric_, local.metric_)
+        close(fitted.outer_product_, local.outer_product_)
 
 
 @pytest.mark.parametrize("reduction", ["broadcast", "tiles"])
@@ -150,7 +153,7 @@ def test_bandwidth_of_many_rows_by_the_same_sample(client, reduction):
     fitted = DaskEJOP(reduction=reduction, client=client, **parameters)
     fitted.fit(*collections(rows, labels, (500, 500, 300)))
     assert fitted.bandwidth_ == pytest.approx(local.bandwidth_, rel=1e-12)
-    close(fitted.metric_, local.metric_)
+    close(fitted.outer_product_, local.outer_product_)
 
 
 @pytest.mark.parametrize("reduction", ["broadcast", "tiles"])
@@ -159,7 +162,7 @@ def test_float32(client, reduction):
     local = EJOP(bandwidth=0.7).fit(rows, Y)
     fitted = DaskEJOP(bandwidth=0.7, reduction=reduction, client=client)
     fitted.fit(*collections(rows, Y, CUTS["even"]))
-    close(fitted.metric_, local.metric_, rtol=1e-5)
+    close(fitted.outer_product_, local.outer_product_, rtol=1e-5)
     assert fitted.transform(da.from_array(rows)).compute().dtype == np.float32
 
 
@@ -176,7 +179,7 @@ def test_ridge_on_centres_drawn_across_partitions(client, given, weights):
         fitted.fit(*collections(X, Y, CUTS["empty"]), sample_weight=weights)
         assert fitted.bandwidth_ == pytest.approx(local.bandwidth_, rel=1e-12)
         assert fitted.penalty_ == local.penalty_
-        close(fitted.metric_, local.metric_)
+        close(fitted.outer_product_, local.outer_product_)
     assert "60 Nystrom centres drawn across the blocks" in str(fitted.plan_)
 
 
@@ -190,7 +193,7 @@ def test_functions_that_are_broadcast(client, function):
     fitted = DaskEJOP(function, random_state=0, client=client).fit(
         *collections(X, Y, CUTS["uneven"])
     )
-    close(fitted.metric_, local.metric_)
+    close(fitted.outer_product_, local.outer_product_)
 
 
 def test_frozen_model_needs_no_references(client):
@@ -199,14 +202,14 @@ def test_frozen_model_needs_no_references(client):
     fitted = DaskEJOP(model, reduction="tiles", client=client).fit(
         *collections(X, Y, CUTS["empty"])
     )
-    close(fitted.metric_, local.metric_)
+    close(fitted.outer_product_, local.outer_product_)
 
 
 def test_mass_condition_where_references_are_broadcast(client):
     local = EJOP(bandwidth=2.0, min_mass=5).fit(X, Y)
     fitted = DaskEJOP(bandwidth=2.0, min_mass=5, client=client)
     fitted.fit(*collections(X, Y, CUTS["even"]))
-    close(fitted.metric_, local.metric_)
+    close(fitted.outer_product_, local.outer_product_)
     assert 0 < fitted.mass_zeroed_ == pytest.approx(local.mass_zeroed_)
 
 
@@ -217,7 +220,7 @@ def test_rounds_of_tiles_add_up(client, monkeypatch):
     fitted = DaskEJOP(bandwidth=0.7, reduction="tiles", client=client)
     fitted.fit(*collections(X, Y, CUTS["even"]))
     assert "5 rounds of at most 84 queries" in str(fitted.plan_)
-    close(fitted.metric_, EJOP(bandwidth=0.7).fit(X, Y).metric_)
+    close(fitted.outer_product_, EJOP(bandwidth=0.7).fit(X, Y).outer_product_)
 
 
 def test_blocks_are_read_anew_and_let_go(client):
@@ -252,7 +255,7 @@ def test_data_frames_with_labels_on_the_workers(client, reduction):
     fitted = DaskEJOP(bandwidth=0.7, reduction=reduction, client=client)
     fitted.fit(table[list("abcde")], table["label"])
     local = EJOP(bandwidth=0.7).fit(X[kept], np.array(["no", "maybe", "yes"])[Y[kept]])
-    close(fitted.metric_, local.metric_)
+    close(fitted.outer_product_, local.outer_product_)
     assert fitted.classes_.tolist() == ["maybe", "no", "yes"]
     assert fitted.feature_names_in_.tolist() == list("abcde")
     mapped = fitted.transform(table[list("abcde")])
@@ -262,7 +265,7 @@ def test_data_frames_with_labels_on_the_workers(client, reduction):
 
 
 def test_rows_and_targets_cut_otherwise(client):
-    local = EGOP(bandwidth=1.0).fit(X, TARGETS[:, 0]).metric_
+    local = EGOP(bandwidth=1.0).fit(X, TARGETS[:, 0]).outer_product_
     table = frame(3)
     rows, columns = da.from_array(X, chunks=(60, 2)), table[list("abcde")]
     some = table[table["a"] < np.inf]  # unknown lengths, three parts
@@ -274,7 +277,7 @@ def test_rows_and_targets_cut_otherwise(client):
         (some[list("abcde")].to_dask_array(), table["target"].repartition(npartitions=2)),
     ):
         fitted = DaskEGOP(bandwidth=1.0, client=client).fit(x, y)
-        close(fitted.metric_, local)
+        close(fitted.outer_product_, local)
 
 
 def test_transform_is_lazy_and_the_local_one(client):
@@ -431,14 +434,14 @@ def test_client_is_never_copied_or_saved(client):
     for twin in (pickle.loads(pickle.dumps(fitted)), copy.copy(fitted), copy.deepcopy(fitted)):
         assert twin.client is None
         assert fitted.client is client
-        np.testing.assert_array_equal(twin.metric_, fitted.metric_)
+        np.testing.assert_array_equal(twin.outer_product_, fitted.outer_product_)
         with pytest.raises(ValueError, match=r"stayed on the cluster; .*to_local\(\)"):
             twin.to_local()
         assert isinstance(twin.to_local(references=False), EJOP)
     again = clone(DaskEJOP(power=0.5, client=client))
     assert again.client is client
     assert again.get_params()["power"] == 0.5
-    assert not hasattr(clone(fitted), "metric_")
+    assert not hasattr(clone(fitted), "outer_product_")
 
 
 @pytest.mark.parametrize(
@@ -481,7 +484,7 @@ def test_default_client_and_none(client):
     with pytest.raises(ValueError, match=r"`client`=None and no Dask client is connected; start"):
         DaskEJOP().fit(rows, labels)
     with client.as_current():
-        assert DaskEJOP(bandwidth=0.7).fit(rows, labels).metric_.shape == (5, 5)
+        assert DaskEJOP(bandwidth=0.7).fit(rows, labels).outer_product_.shape == (5, 5)
 
 
 def test_closed_client_and_no_workers():

@@ -71,7 +71,7 @@ def pids(client):
 
 @pytest.mark.parametrize("reduction", ["tiles", "broadcast"])
 def test_workers_killed_twice_in_the_middle_of_a_fit(reduction):
-    local = EJOP(bandwidth=0.7).fit(X, Y).metric_
+    local = EJOP(bandwidth=0.7).fit(X, Y).outer_product_
     with local_cluster() as client, ThreadPoolExecutor(1) as pool:
         model = DaskEJOP(bandwidth=0.7, reduction=reduction, client=client)
         before = finished(client, TASK[reduction])
@@ -87,12 +87,12 @@ def test_workers_killed_twice_in_the_middle_of_a_fit(reduction):
         fitted = fit.result(timeout=60)
         assert len(set(killed)) == 2
         assert fitted.n_queries_ == len(X)
-        np.testing.assert_allclose(fitted.metric_, local, rtol=0, atol=1e-10 * local.max())
+        np.testing.assert_allclose(fitted.outer_product_, local, rtol=0, atol=1e-10 * local.max())
 
 
 def test_one_worker_is_slow(client):
     """One process stops for two seconds in the middle: the others' work and its own both count."""
-    local = EJOP(bandwidth=0.7).fit(X, Y).metric_
+    local = EJOP(bandwidth=0.7).fit(X, Y).outer_product_
     model = DaskEJOP(bandwidth=0.7, reduction="tiles", client=client)
     dawdler = next(iter(pids(client).values()))
     before = finished(client, "tile")
@@ -102,7 +102,7 @@ def test_one_worker_is_slow(client):
         os.kill(dawdler, signal.SIGSTOP)
         threading.Timer(2, os.kill, (dawdler, signal.SIGCONT)).start()
         fitted = fit.result(timeout=60)
-    np.testing.assert_allclose(fitted.metric_, local, rtol=0, atol=1e-10 * local.max())
+    np.testing.assert_allclose(fitted.outer_product_, local, rtol=0, atol=1e-10 * local.max())
 
 
 def start(*words):
@@ -135,7 +135,7 @@ def test_restarted_scheduler_is_a_clear_error():
                 message = f"scheduler at {address} was lost or restarted .* nothing was fitted"
                 with pytest.raises(ConnectionError, match=message):
                     fit.result(timeout=60)
-            assert not hasattr(model, "metric_")
+            assert not hasattr(model, "outer_product_")
     finally:
         for process in processes:
             process.kill()
@@ -173,9 +173,9 @@ def test_plain_estimators_under_the_backends_of_joblib(client, backend):
 
 
 def test_a_single_fit_stays_in_its_threads(client, monkeypatch):
-    local = EJOP(bandwidth=0.7).fit(X, Y).metric_
+    local = EJOP(bandwidth=0.7).fit(X, Y).outer_product_
     with parallel_config("dask", client=client):
-        np.testing.assert_allclose(EJOP(bandwidth=0.7, n_jobs=2).fit(X, Y).metric_, local)
+        np.testing.assert_allclose(EJOP(bandwidth=0.7, n_jobs=2).fit(X, Y).outer_product_, local)
     # joblib counts the threads of the whole cluster, whatever was asked for
     monkeypatch.setattr("ejop.backends.threads.effective_n_jobs", lambda n_jobs: 640)
     assert n_threads(2) == 2

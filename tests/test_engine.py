@@ -41,7 +41,7 @@ def test_any_threads_and_blocks_give_the_same_matrix(rows, function, dtype, tole
     ]
     assert len({(f.plan_.threads, f.plan_.block) for f in fits}) >= 2
     for other in fits[1:]:
-        close(other.metric_, fits[0].metric_, tolerance)
+        close(other.outer_product_, fits[0].outer_product_, tolerance)
 
 
 @pytest.mark.parametrize("targets", ["classes", "real"])
@@ -55,7 +55,7 @@ def test_streamed_references_give_the_same_matrix(rows, targets, differences):
     tiled = estimator(**settings, memory_limit=700_000).fit(X, target)
     assert "streamed in tiles" in str(tiled.plan_)
     assert "streamed" not in str(whole.plan_)
-    close(tiled.metric_, whole.metric_, 1e-12)
+    close(tiled.outer_product_, whole.outer_product_, 1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -67,7 +67,7 @@ def test_local_plan_gives_the_same_matrix(rows, dtype):
     function = KernelSmoother(bandwidth=0.3).fit(X.astype(float), np.eye(3)[y])
     J = function.differences(X.astype(float), np.full(12, 0.03), np.arange(3000), softmax=True)
     M = np.einsum("mcd,mce->de", J, J) / 3000
-    close(local.metric_, M, 1e-9 if dtype == np.float64 else 1e-4)
+    close(local.outer_product_, M, 1e-9 if dtype == np.float64 else 1e-4)
 
 
 def test_auto_queries_stop_at_the_tolerance(rows):
@@ -78,12 +78,14 @@ def test_auto_queries_stop_at_the_tolerance(rows):
     assert loose.n_queries_ == 256
     assert 256 < tight.n_queries_ < 3000
     norm = np.linalg.norm
-    assert norm(tight.metric_stderr_) / norm(tight.metric_) <= 0.06
-    assert norm(tight.metric_ - whole.metric_) / norm(whole.metric_) < 2 * 0.06
+    assert norm(tight.outer_product_stderr_) / norm(tight.outer_product_) <= 0.06
+    assert norm(tight.outer_product_ - whole.outer_product_) / norm(whole.outer_product_) < 2 * 0.06
     assert f"n_queries: {tight.n_queries_} of 3000 rows reach" in str(tight.plan_)
     everything = EJOP(n_queries="auto", tol=1e-9, random_state=0).fit(X[:700], y[:700])
     assert everything.n_queries_ == 700
-    close(everything.metric_, EJOP(random_state=0).fit(X[:700], y[:700]).metric_, 1e-12)
+    close(
+        everything.outer_product_, EJOP(random_state=0).fit(X[:700], y[:700]).outer_product_, 1e-12
+    )
 
 
 def test_plan_follows_the_budget():
@@ -232,7 +234,7 @@ def test_nystrom_takes_over_beyond_max_rows(rows):
     assert "400 Nystrom centres" in str(fitted.plan_)
     exact = EJOP("ridge", bandwidth=4.0, penalty=0.1, n_queries=300, random_state=0).fit(X, y)
     assert "all rows are centres" in str(exact.plan_)
-    close(fitted.metric_, exact.metric_, 0.1)
+    close(fitted.outer_product_, exact.outer_product_, 0.1)
 
 
 def test_compiled_code_is_cached_on_disk(tmp_path):

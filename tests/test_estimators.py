@@ -63,14 +63,14 @@ def diabetes():
 def test_fitted_attributes_have_the_promised_shapes(iris):
     X, y = iris
     fitted = EJOP(n_components=2).fit(X, y)
-    assert fitted.metric_.shape == fitted.metric_stderr_.shape == (4, 4)
+    assert fitted.outer_product_.shape == fitted.outer_product_stderr_.shape == (4, 4)
     assert fitted.components_.shape == (2, 4)
     assert fitted.eigenvalues_.shape == (4,)
     assert fitted.eigenvectors_.shape == (4, 4)
     assert fitted.feature_importances_.sum() == pytest.approx(1)
-    assert fitted.class_shares_.sum() == pytest.approx(1)
+    assert fitted.output_shares_.sum() == pytest.approx(1)
     assert fitted.output_importances_.shape == (3, 4)
-    np.testing.assert_allclose(fitted.output_importances_.sum(0), np.diag(fitted.metric_))
+    np.testing.assert_allclose(fitted.output_importances_.sum(0), np.diag(fitted.outer_product_))
     np.testing.assert_array_equal(fitted.classes_, [0, 1, 2])
     assert fitted.bandwidth_ > 0
     assert fitted.step_ == fitted.bandwidth_ / 2
@@ -79,7 +79,7 @@ def test_fitted_attributes_have_the_promised_shapes(iris):
         fitted.components_.T @ fitted.components_, fitted.get_mahalanobis_matrix()
     )
     np.testing.assert_allclose(
-        fitted.eigenvectors_ * fitted.eigenvalues_ @ fitted.eigenvectors_.T, fitted.metric_
+        fitted.eigenvectors_ * fitted.eigenvalues_ @ fitted.eigenvectors_.T, fitted.outer_product_
     )
 
 
@@ -134,7 +134,7 @@ def test_data_frames_keep_their_names(iris, frame):
     assert isinstance(out, frame)
     assert list(out.columns) == list(fitted.get_feature_names_out()) == ["ejop0", "ejop1"]
     np.testing.assert_array_equal(fitted.classes_, ["setosa", "versicolor", "virginica"])
-    np.testing.assert_allclose(fitted.metric_, ejop_matrix(X, y))
+    np.testing.assert_allclose(fitted.outer_product_, ejop_matrix(X, y))
     if kind == "pandas":
         with pytest.raises(ValueError, match="feature names"):
             fitted.transform(table.rename(columns={"sepal_length": "length"}))
@@ -144,8 +144,8 @@ def test_float32_stays_float32(iris):
     X, y = iris
     fitted = EJOP().fit(X.astype(np.float32), y)
     assert fitted.transform(X.astype(np.float32)).dtype == np.float32
-    assert fitted.metric_.dtype == np.float64
-    np.testing.assert_allclose(fitted.metric_, ejop_matrix(X, y), rtol=1e-3, atol=1e-6)
+    assert fitted.outer_product_.dtype == np.float64
+    np.testing.assert_allclose(fitted.outer_product_, ejop_matrix(X, y), rtol=1e-3, atol=1e-6)
 
 
 def test_any_model_can_be_the_function(iris):
@@ -184,7 +184,7 @@ def test_a_row_of_weight_zero_is_no_row(iris, function):
     weighted = EJOP(function, n_queries=40, random_state=0).fit(X, y, sample_weight=w)
     dropped = EJOP(function, n_queries=40, random_state=0)
     dropped.fit(X[w > 0], y[w > 0], sample_weight=w[w > 0])
-    np.testing.assert_array_equal(weighted.metric_, dropped.metric_)
+    np.testing.assert_array_equal(weighted.outer_product_, dropped.outer_product_)
     assert weighted.n_queries_ == 40
 
 
@@ -211,7 +211,7 @@ def test_egop_on_real_targets(diabetes):
     assert not hasattr(fitted, "classes_")
     assert set(fitted.feature_importances_.argsort()[-2:]) == {2, 8}  # bmi and s5, as known
     M = egop_matrix(X, y, function="ridge")
-    np.testing.assert_allclose(M, fitted.metric_, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(M, fitted.outer_product_, rtol=1e-6, atol=1e-12)
 
 
 def test_pickles_and_refits_alike(iris):
@@ -219,13 +219,13 @@ def test_pickles_and_refits_alike(iris):
     fitted = EJOP("ridge", random_state=0).fit(X, y)
     again = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(again.transform(X), fitted.transform(X))
-    np.testing.assert_array_equal(clone(fitted).fit(X, y).metric_, fitted.metric_)
+    np.testing.assert_array_equal(clone(fitted).fit(X, y).outer_product_, fitted.outer_product_)
 
 
 def test_partial_fit_checks_classes(iris):
     X, y = iris
     online = EJOP().partial_fit(X[40:60], y[40:60], classes=[0, 1, 2])
-    assert online.metric_.shape == (4, 4)
+    assert online.outer_product_.shape == (4, 4)
     online.partial_fit(X[100:], y[100:])
     np.testing.assert_array_equal(online.classes_, [0, 1, 2])
     with pytest.raises(ValueError, match=r"labels \[7\] that are not among the classes"):
@@ -234,7 +234,7 @@ def test_partial_fit_checks_classes(iris):
         online.partial_fit(X[:5], y[:5], classes=[0, 1])
     assert online.n_queries_ == 70  # a refused call changes nothing
     fresh = EJOP().fit(X, y)
-    np.testing.assert_array_equal(online.fit(X, y).metric_, fresh.metric_)
+    np.testing.assert_array_equal(online.fit(X, y).outer_product_, fresh.outer_product_)
 
 
 def test_verbose_writes_to_stderr_only(iris, capsys):

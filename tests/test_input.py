@@ -154,20 +154,22 @@ class TestDocumentedBehaviour:
 
     def check(self, function, rows, labels):
         fitted = EJOP(function, n_neighbors=3).fit(rows, labels)
-        assert np.isfinite(fitted.metric_).all()
+        assert np.isfinite(fitted.outer_product_).all()
         assert np.isfinite(fitted.transform(rows)).all()
         return fitted
 
     def test_more_features_than_rows(self, function):
         fitted = self.check(function, RNG.normal(size=(12, 30)), np.arange(12) % 3)
-        assert fitted.metric_.shape == (30, 30)
+        assert fitted.outer_product_.shape == (30, 30)
 
     def test_a_constant_column_has_no_weight_of_its_own(self, function):
         rows = np.c_[X, np.full(40, 7.0)]
         fitted = self.check(function, rows, Y)
         without = EJOP(function, n_neighbors=3).fit(X, Y)
-        np.testing.assert_allclose(fitted.metric_[:3, :3], without.metric_, rtol=1e-6, atol=1e-9)
-        np.testing.assert_allclose(fitted.metric_[3], 0, atol=1e-9)
+        np.testing.assert_allclose(
+            fitted.outer_product_[:3, :3], without.outer_product_, rtol=1e-6, atol=1e-9
+        )
+        np.testing.assert_allclose(fitted.outer_product_[3], 0, atol=1e-9)
 
     def test_duplicate_rows(self, function):
         rows = np.repeat(X[:10], 4, axis=0)
@@ -176,7 +178,9 @@ class TestDocumentedBehaviour:
     @pytest.mark.parametrize("scale", [1e-12, 1e12])
     def test_huge_and_tiny_scales(self, function, scale):
         one, other = self.check(function, X, Y), self.check(function, X * scale, Y)
-        np.testing.assert_allclose(other.metric_ * scale**2, one.metric_, rtol=1e-5, atol=1e-9)
+        np.testing.assert_allclose(
+            other.outer_product_ * scale**2, one.outer_product_, rtol=1e-5, atol=1e-9
+        )
 
     def test_two_rows(self, function):
         if function == "knn":

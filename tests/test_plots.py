@@ -113,9 +113,9 @@ def test_spectrum_errors_agree_with_the_rows_own_spread(metric):
 
 def test_spectrum_of_a_diagonal_matrix_has_the_errors_of_its_entries(regression):
     est = EGOP(diagonal=True).fit(*regression)
-    order = np.argsort(-np.diag(est.metric_))
+    order = np.argsort(-np.diag(est.outer_product_))
     np.testing.assert_allclose(
-        SpectrumDisplay.from_estimator(est).stderr, np.diag(est.metric_stderr_)[order]
+        SpectrumDisplay.from_estimator(est).stderr, np.diag(est.outer_product_stderr_)[order]
     )
 
 
@@ -265,7 +265,7 @@ def test_projection_refuses_several_outputs(regression):
 def test_metric_is_the_matrix_with_names(classifier):
     display = drawn(MetricDisplay.from_estimator(classifier))
     frame = display.frame()
-    np.testing.assert_array_equal(frame, classifier.metric_estimator_.metric_)
+    np.testing.assert_array_equal(frame, classifier.metric_estimator_.outer_product_)
     assert frame.columns.tolist() == classifier.feature_names_in_.tolist()
     assert display.ax_.get_title() == "Metric of 13 features"
 
@@ -274,8 +274,8 @@ def test_metric_of_many_features_shows_the_largest_and_labels_some(wide):
     est = wide[2]
     display = drawn(MetricDisplay.from_estimator(est))
     assert display.frame().shape == (100, 100)
-    shown = np.diag(est.metric_)[display.shown]
-    assert shown.min() >= np.delete(np.diag(est.metric_), display.shown).max()
+    shown = np.diag(est.outer_product_)[display.shown]
+    assert shown.min() >= np.delete(np.diag(est.outer_product_), display.shown).max()
     assert len(display.ax_.get_xticklabels()) <= 30
     assert display.ax_.get_title() == "Metric of 100 of 1000 features"
 
@@ -284,7 +284,7 @@ def test_metric_as_images(regression):
     est = EGOP().fit(*regression)
     display = drawn(MetricDisplay.from_estimator(est, image_shape=(2, 2), n_directions=3))
     frame = display.frame()
-    np.testing.assert_array_equal(frame["diagonal"], np.diag(est.metric_))
+    np.testing.assert_array_equal(frame["diagonal"], np.diag(est.outer_product_))
     np.testing.assert_allclose(frame["direction 1"], est.eigenvectors_[:, 0])
     assert display.ax_.flat[0].get_title() == "diagonal"
     with pytest.raises(ValueError, match="does not hold 4 pixels"):
@@ -407,7 +407,7 @@ def test_rounds_are_expressed_in_the_features_that_went_in(wine):
     model = EJOPClassifier(**QUICK).fit(X, y)
     model._before = np.random.default_rng(0).normal(size=(13, 13))
     source = fitted(model)
-    M = model.metric_estimator_.metric_
+    M = model.metric_estimator_.outer_product_
     np.testing.assert_allclose(source.matrix, model._before.T @ M @ model._before)
     assert source.output_importances() is None
     drawn(SpectrumDisplay.from_estimator(model))

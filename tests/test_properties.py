@@ -99,7 +99,7 @@ def test_automatic_settings_follow_the_scale(seed, function):
     one = EJOP(function, random_state=0).fit(X, y)
     other = EJOP(function, random_state=0).fit(1024 * X, y)
     assert other.bandwidth_ == pytest.approx(1024 * one.bandwidth_, rel=1e-6)
-    close(other.metric_ * 1024**2, one.metric_, 1e-6)
+    close(other.outer_product_ * 1024**2, one.outer_product_, 1e-6)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -111,7 +111,7 @@ def test_metric_is_the_mean_outer_product_of_differences(function, use_softmax, 
     fitted = EJOP(**parameters).fit(X, y)
     exclude = np.arange(len(X)) if leave_one_out else None
     J = fitted.function_.differences(X, np.full(4, 0.6), exclude, softmax=use_softmax)
-    close(fitted.metric_, reference.mean_outer_product(J), 1e-10)
+    close(fitted.outer_product_, reference.mean_outer_product(J), 1e-10)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -125,7 +125,7 @@ def test_equal_rows_of_weight_one_are_one_row_of_their_weight(function):
     parameters = settings_of(function) | {"leave_one_out": False}
     weighted = EJOP(**parameters).fit(X, y, sample_weight=w)
     repeated = EJOP(**parameters).fit(np.repeat(X, w, axis=0), np.repeat(y, w))
-    close(weighted.metric_, repeated.metric_)
+    close(weighted.outer_product_, repeated.outer_product_)
 
 
 @given(seeds, st.sampled_from(["kernel", "ball", "knn"]), st.lists(st.integers(4, 15), min_size=1))
@@ -142,7 +142,7 @@ def test_partial_fit_is_what_its_definition_says(seed, function, sizes):
         f.fit(X[:end], np.eye(3)[y[:end]])
         rows = np.arange(start, end)
         blocks.append(f.differences(X[rows], np.full(4, 0.6), rows, softmax=True))
-    close(online.metric_, outer_product(np.concatenate(blocks)))
+    close(online.outer_product_, outer_product(np.concatenate(blocks)))
     assert online.n_queries_ == len(X)
 
 
@@ -163,8 +163,8 @@ def test_blocks_and_threads_do_not_change_the_answer():
             one = EJOP(**settings_, n_jobs=1).fit(X.astype(dtype), y)
             two = EJOP(**settings_, n_jobs=4).fit(X.astype(dtype), y)
             assert two.plan_.block < one.plan_.block
-            close(two.metric_, one.metric_, tolerance)
-            close(two.metric_stderr_, one.metric_stderr_, 10 * tolerance)
+            close(two.outer_product_, one.outer_product_, tolerance)
+            close(two.outer_product_stderr_, one.outer_product_stderr_, 10 * tolerance)
 
 
 def test_query_sample_estimates_the_whole_within_its_error():
@@ -174,7 +174,7 @@ def test_query_sample_estimates_the_whole_within_its_error():
     for seed in range(20):
         part = EJOP(**settings_of("kernel"), n_queries=400, random_state=seed).fit(X, y)
         assert part.n_queries_ == 400
-        hits.append(np.abs(part.metric_ - whole) <= 2 * part.metric_stderr_)
+        hits.append(np.abs(part.outer_product_ - whole) <= 2 * part.outer_product_stderr_)
     assert np.mean(hits) > 0.9
 
 
@@ -204,7 +204,7 @@ def test_min_mass_zeroes_and_reports():
     assert some.mass_zeroed_ == pytest.approx(few_rows.mean())
     assert 0 < some.mass_zeroed_ < 1
     J = free.function_.differences(X, np.full(2, 0.4), np.arange(len(X)), softmax=True)
-    close(some.metric_, outer_product(np.where(few_rows[:, None], 0, J)))
+    close(some.outer_product_, outer_product(np.where(few_rows[:, None], 0, J)))
     assert theory.mass_zeroed_ == 1  # 20 rows never reach the threshold ...
     assert mass_threshold(20, 2, 0.1) > 18  # ... which is
     assert "were set to zero" in str(some.plan_)
@@ -214,7 +214,7 @@ def test_egop_of_a_linear_target_is_its_outer_product():
     X, _ = data(0, n=400)
     b = np.array([2.0, -1.0, 0.0, 0.5])
     fitted = EGOP("ridge", bandwidth=20.0, penalty=1e-6, differences="analytic").fit(X, X @ b)
-    close(fitted.metric_, np.outer(b, b), 1e-2)
+    close(fitted.outer_product_, np.outer(b, b), 1e-2)
     close(fitted.eigenvectors_[:, 0], b / np.linalg.norm(b), 1e-2)
 
 
@@ -222,8 +222,8 @@ def test_egop_sums_over_outputs():
     X, _ = data(0, n=100)
     Y = np.c_[np.sin(X[:, 0]), X[:, 1] ** 2]
     both = EGOP(bandwidth=1.0, step=0.5).fit(X, Y)
-    each = [EGOP(bandwidth=1.0, step=0.5).fit(X, column).metric_ for column in Y.T]
-    close(both.metric_, each[0] + each[1])
+    each = [EGOP(bandwidth=1.0, step=0.5).fit(X, column).outer_product_ for column in Y.T]
+    close(both.outer_product_, each[0] + each[1])
     traces = [np.trace(M) for M in each]
     close(both.output_shares_, np.array(traces) / sum(traces))
 
@@ -233,5 +233,5 @@ def test_diagonal_is_the_diagonal(function):
     X, y = data(0)
     full = EJOP(**settings_of(function)).fit(X, y)
     diagonal = EJOP(**settings_of(function), diagonal=True).fit(X, y)
-    close(diagonal.metric_, np.diag(np.diag(full.metric_)))
+    close(diagonal.outer_product_, np.diag(np.diag(full.outer_product_)))
     close(diagonal.feature_importances_, full.feature_importances_)

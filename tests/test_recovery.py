@@ -75,7 +75,7 @@ def test_estimate_approaches_the_true_matrix(function, parameters):
             random_state=0,
             **parameters,
         )
-        M, truth = fitted.fit(X, y).metric_, model.metric()
+        M, truth = fitted.fit(X, y).outer_product_, model.metric()
         errors.append(np.linalg.norm(M - truth, 2) / np.linalg.norm(truth, 2))
     assert errors[1] < 0.5 * errors[0]
     assert errors[1] < 0.2

@@ -429,11 +429,11 @@ def test_direction_test_chooses_on_other_rows(rng):
     chooser, X_rest, y_rest = _halves(auto, X, y, check_random_state(5))
     here = settled(auto.fit(*chooser)).fit(X_rest, y_rest)
     split = direction_test(X, y, np.eye(2), estimator=auto, n_permutations=1, random_state=5)
-    np.testing.assert_allclose(split.statistics, np.diag(here.metric_))
+    np.testing.assert_allclose(split.statistics, np.diag(here.outer_product_))
     assert len(X_rest) == 80
     given = EJOP(bandwidth=1.0).fit(X, y)
     fixed = direction_test(X, y, np.eye(2), estimator=EJOP(bandwidth=1.0), n_permutations=1)
-    np.testing.assert_allclose(fixed.statistics, np.diag(given.metric_))
+    np.testing.assert_allclose(fixed.statistics, np.diag(given.outer_product_))
     again = direction_test(X, y, np.eye(2), n_permutations=9, random_state=0)
     np.testing.assert_array_equal(again.permuted, test.permuted)
     with pytest.raises(ValueError, match=r"`directions` has shape \(3, 1\)"):

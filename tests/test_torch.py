@@ -51,7 +51,7 @@ def test_same_matrix_as_numpy(digits, name, leave_one_out, softmax):
     options = {**FUNCTIONS[name], "leave_one_out": leave_one_out, "softmax": softmax}
     ours = EJOP(**options, random_state=0, device=DEVICE).fit(*digits)
     numpy = EJOP(**options, random_state=0).fit(*digits)
-    assert apart(ours.metric_, numpy.metric_) < AGREEMENT["float64"]
+    assert apart(ours.outer_product_, numpy.outer_product_) < AGREEMENT["float64"]
     assert ours.plan_.method.startswith("torch-")
     assert DEVICE in str(ours.plan_)
     np.testing.assert_allclose(
@@ -82,9 +82,9 @@ def test_fused_shifts(rng, fused_everywhere, name, weighted, targets):
     ours = kind(**options, device=DEVICE).fit(X, y, sample_weight=w)
     numpy = kind(**options).fit(X, y, sample_weight=w)
     assert "in one kernel" in str(ours.plan_)
-    assert apart(ours.metric_, numpy.metric_) < AGREEMENT["float64"]
+    assert apart(ours.outer_product_, numpy.outer_product_) < AGREEMENT["float64"]
     single = kind(**options, device=DEVICE).fit(X.astype(np.float32), y, sample_weight=w)
-    assert apart(single.metric_, numpy.metric_) < AGREEMENT["float32"]
+    assert apart(single.outer_product_, numpy.outer_product_) < AGREEMENT["float32"]
 
 
 def test_candidates_are_few_and_hold_the_nearest_of_every_shift(rng):
@@ -114,7 +114,7 @@ def test_candidates_are_few_and_hold_the_nearest_of_every_shift(rng):
 def test_analytic_derivatives(digits, name):
     options = {**FUNCTIONS[name], "differences": "analytic", "random_state": 0}
     ours, numpy = EJOP(**options, device=DEVICE).fit(*digits), EJOP(**options).fit(*digits)
-    assert apart(ours.metric_, numpy.metric_) < AGREEMENT["float64"]
+    assert apart(ours.outer_product_, numpy.outer_product_) < AGREEMENT["float64"]
 
 
 @pytest.mark.parametrize("precision", ["float32", "tf32", "bf16"])
@@ -122,7 +122,7 @@ def test_precisions(digits, precision):
     X, y = digits
     exact = EJOP(bandwidth=0.7).fit(X, y)
     ours = EJOP(bandwidth=0.7, device=DEVICE, precision=precision).fit(X, y)
-    assert apart(ours.metric_, exact.metric_) < AGREEMENT[precision]
+    assert apart(ours.outer_product_, exact.outer_product_) < AGREEMENT[precision]
 
 
 @pytest.mark.parametrize("leave_one_out", [True, False])
@@ -141,7 +141,7 @@ def test_steps_beyond_the_factorised_form(rng, function, weighted, leave_one_out
     assert "direct" in ours.plan_.method
     assert "direct" in numpy.plan_.method
     assert "one feature at a time" in str(ours.plan_)
-    assert apart(ours.metric_, numpy.metric_) < AGREEMENT["float64"]
+    assert apart(ours.outer_product_, numpy.outer_product_) < AGREEMENT["float64"]
 
 
 @pytest.mark.parametrize("leave_one_out", [True, False])
@@ -157,7 +157,9 @@ def test_nystrom_is_solved_on_the_device(digits, rng, monkeypatch, weighted, lea
     with monkeypatch.context() as m:
         m.setattr(RidgeFunction, "_fit_nystrom", None)  # the host has no part in it
         ours = EJOP(**options, device=DEVICE).fit(X, y, sample_weight=w)
-    assert apart(ours.metric_, numpy.metric_) < 1e-8  # 60 centres are nearly dependent
+    assert (
+        apart(ours.outer_product_, numpy.outer_product_) < 1e-8
+    )  # 60 centres are nearly dependent
     np.testing.assert_allclose(ours.jacobian(X[:5]), numpy.jacobian(X[:5]), atol=1e-7)
 
 
@@ -211,7 +213,7 @@ def test_weights(digits, name, rng):
     options = {**FUNCTIONS[name], "random_state": 0}
     ours = EJOP(**options, device=DEVICE).fit(X, y, sample_weight=w)
     numpy = EJOP(**options).fit(X, y, sample_weight=w)
-    assert apart(ours.metric_, numpy.metric_) < AGREEMENT["float64"]
+    assert apart(ours.outer_product_, numpy.outer_product_) < AGREEMENT["float64"]
 
 
 def test_real_targets(rng):
@@ -222,18 +224,18 @@ def test_real_targets(rng):
         if function == "ball":
             options["bandwidth"] = 2.0
         ours, numpy = EGOP(**options, device=DEVICE).fit(X, Y), EGOP(**options).fit(X, Y)
-        assert apart(ours.metric_, numpy.metric_) < AGREEMENT["float64"]
+        assert apart(ours.outer_product_, numpy.outer_product_) < AGREEMENT["float64"]
 
 
 def test_standard_errors_are_of_the_same_size(digits):
     ours, numpy = EJOP(device=DEVICE).fit(*digits), EJOP().fit(*digits)
-    ratio = np.linalg.norm(ours.metric_stderr_) / np.linalg.norm(numpy.metric_stderr_)
+    ratio = np.linalg.norm(ours.outer_product_stderr_) / np.linalg.norm(numpy.outer_product_stderr_)
     assert 0.8 < ratio < 1.25
 
 
 def test_several_devices_share_the_queries(digits):
     one, two = EJOP(device=DEVICE).fit(*digits), EJOP(device=[DEVICE, DEVICE]).fit(*digits)
-    assert apart(two.metric_, one.metric_) < 1e-12
+    assert apart(two.outer_product_, one.outer_product_) < 1e-12
     assert two.n_queries_ == one.n_queries_ == 400
 
 
@@ -241,7 +243,7 @@ def test_small_blocks_and_sampled_queries(digits):
     whole = EJOP(device=DEVICE, n_queries=100, random_state=0).fit(*digits)
     small = EJOP(device=DEVICE, n_queries=100, random_state=0, memory_limit=300_000).fit(*digits)
     assert small.plan_.block < whole.plan_.block
-    assert apart(small.metric_, whole.metric_) < 1e-12
+    assert apart(small.outer_product_, whole.outer_product_) < 1e-12
     automatic = EJOP(device=DEVICE, n_queries="auto", tol=0.1, random_state=0).fit(*digits)
     assert automatic.n_queries_ <= 400
 
@@ -261,7 +263,7 @@ def test_out_of_memory_halves_the_block_and_says_so(digits, monkeypatch):
 
     monkeypatch.setattr(TorchGaussian, "jacobian", tight)
     fitted = EJOP(device=DEVICE).fit(*digits)
-    assert apart(fitted.metric_, whole.metric_) < 1e-12
+    assert apart(fitted.outer_product_, whole.outer_product_) < 1e-12
     assert "out of memory" in str(fitted.plan_)
     assert max(tried) > 100
     assert issubclass(TorchGaussian, kind)
@@ -277,7 +279,7 @@ def test_tensors_in_tensors_out(digits):
     assert out.dtype == torch.float32
     assert out.device == tensors[0].device
     numpy = EJOP(bandwidth=0.7).fit(X.astype(np.float32), y)
-    assert apart(fitted.metric_, numpy.metric_) < 1e-5
+    assert apart(fitted.outer_product_, numpy.outer_product_) < 1e-5
     assert isinstance(fitted.transform(X), np.ndarray)
 
 
@@ -325,7 +327,7 @@ def test_rows_far_from_all_others(rng):
     y[:10] = 1 - y[:10]  # so that something changes within a cluster
     options = {"bandwidth": 1.0, "step": 1e-3}
     ours, numpy = EJOP(**options, device=DEVICE).fit(X, y), EJOP(**options).fit(X, y)
-    assert apart(ours.metric_, numpy.metric_) < 1e-9
+    assert apart(ours.outer_product_, numpy.outer_product_) < 1e-9
 
 
 def test_ridge_beyond_max_rows_uses_centres(digits):
@@ -335,7 +337,7 @@ def test_ridge_beyond_max_rows_uses_centres(digits):
         bandwidth=2.0, penalty=1e-2, max_rows=200, n_centers=80, random_state=0
     )
     ours, numpy = EJOP(function, device=DEVICE).fit(*digits), EJOP(function).fit(*digits)
-    assert apart(ours.metric_, numpy.metric_) < AGREEMENT["float64"]
+    assert apart(ours.outer_product_, numpy.outer_product_) < AGREEMENT["float64"]
 
 
 def test_what_a_device_solved_is_there_for_numpy(digits):
@@ -379,7 +381,7 @@ def test_split_products_give_the_same_matrix(digits, monkeypatch, precision, str
     X, y = digits
     exact = EJOP(bandwidth=0.7).fit(X, y)
     ours = EJOP(bandwidth=0.7, device=DEVICE, precision=precision).fit(X, y)
-    assert apart(ours.metric_, exact.metric_) < AGREEMENT[precision]
+    assert apart(ours.outer_product_, exact.outer_product_) < AGREEMENT[precision]
 
 
 def test_the_classifier_takes_tensors(digits):

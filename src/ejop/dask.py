@@ -61,7 +61,7 @@ class DaskEJOP(DaskMetric, EJOP):
     ...     rows = da.from_array(X, chunks=(50, -1))
     ...     metric = DaskEJOP().fit(rows, da.from_array(y, chunks=50))
     ...     mapped = metric.transform(rows).compute()
-    >>> bool(abs(metric.metric_ - EJOP().fit(X, y).metric_).max() < 1e-12)
+    >>> bool(abs(metric.outer_product_ - EJOP().fit(X, y).outer_product_).max() < 1e-12)
     True
     >>> mapped.shape, metric.plan_.reduction
     ((150, 4), 'broadcast')

@@ -398,7 +398,7 @@ class OuterProductEstimator(LinearMetricEstimator):
             )
         self.function_, self.plan_, self._outer_product, self._step = function, plan, total, step
         self.mass_zeroed_ = plan.mass_zeroed
-        self.metric_, self.metric_stderr_ = metric, total.stderr()
+        self.outer_product_, self.outer_product_stderr_ = metric, total.stderr()
         self.eigenvalues_, self.eigenvectors_ = values, vectors
         self.components_ = rows
         self._n_features_out = len(rows)
@@ -406,6 +406,7 @@ class OuterProductEstimator(LinearMetricEstimator):
         d = len(metric)
         self.feature_importances_ = np.diag(metric) / trace if trace > 0 else np.full(d, 1 / d)
         self.output_importances_ = total.output_importances()
+        self.output_shares_ = total.shares()
         self.bandwidth_ = getattr(function, "bandwidth_", None)
         self.penalty_ = getattr(function, "penalty_", None)
         self.step_ = None if step is None else (step[0] if np.ptp(step) == 0 else step)

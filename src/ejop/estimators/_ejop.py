@@ -13,7 +13,6 @@ from sklearn.utils.validation import _check_y
 
 from ejop.estimators._base import OuterProductEstimator
 from ejop.functions import Function, ModelFunction
-from ejop.outerproduct import OuterProduct
 
 
 class EJOP(OuterProductEstimator):
@@ -88,19 +87,19 @@ class EJOP(OuterProductEstimator):
 
     Attributes
     ----------
-    metric_ : ndarray of shape (n_features, n_features)
+    outer_product_ : ndarray of shape (n_features, n_features)
         The estimate of E[J J^T] itself.
-    metric_stderr_ : ndarray of shape (n_features, n_features)
+    outer_product_stderr_ : ndarray of shape (n_features, n_features)
         Standard error of each entry as a mean over query rows.
     components_ : ndarray of shape (n_components_out, n_features)
         L with L^T L the metric after power, shrinkage and rank, scaled to trace n_features.
     eigenvalues_ : ndarray of shape (n_features,)
-        Of ``metric_``, largest first.
+        Of ``outer_product_``, largest first.
     eigenvectors_ : ndarray of shape (n_features, n_features)
         One per column.
     feature_importances_ : ndarray of shape (n_features,)
-        Diagonal of ``metric_``, scaled to sum to 1.
-    class_shares_ : ndarray of shape (n_classes,)
+        Diagonal of ``outer_product_``, scaled to sum to 1.
+    output_shares_ : ndarray of shape (n_classes,)
         Share of each class in the trace.
     output_importances_ : ndarray of shape (n_classes, n_features)
         Mean squared derivative of each class probability along each feature.
@@ -236,10 +235,6 @@ class EJOP(OuterProductEstimator):
                 )
         return function
 
-    def _store(self, function: Any, step: Any, total: OuterProduct, plan: Any) -> None:
-        super()._store(function, step, total, plan)
-        self.class_shares_ = total.shares()
-
 
 class EGOP(OuterProductEstimator):
     r"""Expected gradient outer product of real targets, as a metric and a projection.
@@ -278,7 +273,7 @@ class EGOP(OuterProductEstimator):
 
     Attributes
     ----------
-    metric_, metric_stderr_, components_, eigenvalues_, eigenvectors_, feature_importances_
+    outer_product_, components_, eigenvalues_, eigenvectors_, feature_importances_
         As in :class:`EJOP`.
     output_shares_ : ndarray of shape (n_outputs,)
         Share of each output in the trace.
@@ -351,10 +346,6 @@ class EGOP(OuterProductEstimator):
             )
         return Y
 
-    def _store(self, function: Any, step: Any, total: OuterProduct, plan: Any) -> None:
-        super()._store(function, step, total, plan)
-        self.output_shares_ = total.shares()
-
 
 def ejop_matrix(X: ArrayLike, y: ArrayLike, **parameters: Any) -> NDArray:
     """Expected Jacobian outer product of class targets, shape (n_features, n_features).
@@ -373,7 +364,7 @@ def ejop_matrix(X: ArrayLike, y: ArrayLike, **parameters: Any) -> NDArray:
     >>> ejop_matrix(*load_iris(return_X_y=True)).shape
     (4, 4)
     """
-    return EJOP(**parameters).fit(X, y).metric_
+    return EJOP(**parameters).fit(X, y).outer_product_
 
 
 def egop_matrix(X: ArrayLike, y: ArrayLike, **parameters: Any) -> NDArray:
@@ -393,4 +384,4 @@ def egop_matrix(X: ArrayLike, y: ArrayLike, **parameters: Any) -> NDArray:
     >>> egop_matrix(*load_diabetes(return_X_y=True), n_queries=100, random_state=0).shape
     (10, 10)
     """
-    return EGOP(**parameters).fit(X, y).metric_
+    return EGOP(**parameters).fit(X, y).outer_product_

@@ -110,10 +110,10 @@ class Fitted:
 
         See :class:`ejop.plots.SpectrumDisplay` for how it follows from the entries' errors.
         """
-        error = getattr(self.core, "metric_stderr_", None)
+        error = getattr(self.core, "outer_product_stderr_", None)
         if error is None or not np.isfinite(error).all():
             return None
-        M = self.core.metric_
+        M = self.core.outer_product_
         diagonal = np.diag(M)
         expected = (diagonal.sum() ** 2 + (M**2).sum()) if diagonal.any() else 0.0
         return float(np.sqrt(2 * (error**2).sum() / expected)) if expected > 0 else None
@@ -123,7 +123,7 @@ class Fitted:
 
         To first order, with the entries of the diagonal taken as independent.
         """
-        error = getattr(self.core, "metric_stderr_", None)
+        error = getattr(self.core, "outer_product_stderr_", None)
         total = np.trace(self.matrix)
         if error is None or self.rounds is not None or total <= 0 or not np.isfinite(error).all():
             return None
@@ -195,7 +195,7 @@ def fitted(model: Any, feature_names: Sequence[str] | None = None) -> Fitted:
             f"{type(last).__name__} has no learned metric (`components_`); pass a fitted EJOP, "
             "EGOP, EJOPClassifier, EGOPRegressor or metric learner, or a pipeline that ends in one."
         )
-    core = getattr(last, "metric_estimator_", last if hasattr(last, "metric_") else None)
+    core = getattr(last, "metric_estimator_", last if hasattr(last, "outer_product_") else None)
     rounds = _rounds(last)
     L = np.asarray(last.components_, dtype=np.float64)
     if core is None:
@@ -203,9 +203,11 @@ def fitted(model: Any, feature_names: Sequence[str] | None = None) -> Fitted:
         values, directions = eigh_descending(matrix)
         L = np.sqrt(values)[: len(L), None] * directions.T[: len(L)]
     elif rounds is None:
-        matrix, values, directions = core.metric_, core.eigenvalues_, core.eigenvectors_
+        matrix, values, directions = core.outer_product_, core.eigenvalues_, core.eigenvectors_
     else:
-        matrix = rounds.T @ core.metric_ @ rounds  # chain rule: f saw the rows through `rounds`
+        matrix = (
+            rounds.T @ core.outer_product_ @ rounds
+        )  # chain rule: f saw the rows through `rounds`
         values, directions = eigh_descending(matrix)
     names = _names(before, last, L.shape[1], feature_names)
     return Fitted(last, before, core, names, L, matrix, values, directions, rounds)

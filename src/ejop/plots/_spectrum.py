@@ -42,7 +42,7 @@ class SpectrumDisplay(Display):
     Notes
     -----
     To first order an eigenvalue moves by :math:`v_i^T\, \delta M\, v_i`, so its error needs the
-    covariances of the entries of M, and ``metric_stderr_`` holds their standard errors
+    covariances of the entries of M, and ``outer_product_stderr_`` holds their standard errors
     :math:`s_{jk}` alone. The covariances are taken from the normal model of the derivatives, in
     which :math:`s_{jk}^2 = (M_{jj} M_{kk} + M_{jk}^2) / m` and the error of each eigenvalue is
     :math:`\lambda_i \sqrt{2 / m}`. The effective number m of rows is the one that matches the
@@ -111,7 +111,7 @@ class SpectrumDisplay(Display):
             error = relative * source.eigenvalues
             diagonal = not np.any(source.matrix - np.diag(np.diag(source.matrix)))
             if diagonal and source.rounds is None:
-                entries = source.core.metric_stderr_
+                entries = source.core.outer_product_stderr_
                 error = np.diag(source.directions.T @ entries @ source.directions)
         name = type(source.model).__name__
         return cls(source.eigenvalues, error, top=top, name=name).plot(ax, log=log)

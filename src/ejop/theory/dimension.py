@@ -421,7 +421,7 @@ def _shuffle(
     kept, residual = across + linear @ W.T, along - linear
 
     def of(rows: NDArray) -> float:
-        return statistic(clone(estimator).fit(rows, y).metric_)
+        return statistic(clone(estimator).fit(rows, y).outer_product_)
 
     orders = (rng.permutation(len(X)) for _ in range(n_permutations))
     return of(X), np.array([of(kept + residual[order] @ W.T) for order in orders])

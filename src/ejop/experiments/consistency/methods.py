@@ -108,7 +108,7 @@ def _ejop_rounds(X: NDArray, y: NDArray, r: int) -> NDArray:
     """EJOP of kernel ridge three times, each time under the metric found before."""
     L = np.eye(X.shape[1])
     for _ in range(3):
-        M = L.T @ EJOP("ridge", random_state=0).fit(X @ L.T, y).metric_ @ L
+        M = L.T @ EJOP("ridge", random_state=0).fit(X @ L.T, y).outer_product_ @ L
         values, vectors = eigh_descending(M)
         L = components(values, vectors, shrinkage=0.05)
     return vectors[:, :r]

@@ -107,7 +107,7 @@ def _consistency(model: Model, n: int, function: str, seed: int) -> tuple[float,
         bounds = paper_bounds(model, X, h, t)
     else:
         estimator = fit_quietly(FUNCTIONS[function](n, model.n_features), X, y)
-    found = measure(estimator.metric_, model) | bounds
+    found = measure(estimator.outer_product_, model) | bounds
     return 100 * found["matrix"] / found["norm"], found
 
 
