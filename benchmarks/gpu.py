@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from ejop.backends.torch import Engine
 
 from benchmarks.data import blobs, mnist
 from ejop import EJOP
-from ejop.backends.torch import Engine
 from ejop.metric import components
 from ejop.neighbors import nearest, vote
 

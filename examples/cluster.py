@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from dask import compute, delayed
 from distributed import Client, LocalCluster
-
 from ejop.backends.plan import format_bytes
+
 from ejop.dask import DaskEJOP
 
 

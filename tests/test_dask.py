@@ -11,9 +11,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 from ejop import EGOP, EJOP, EGOPRegressor, EJOPClassifier
-from ejop.backends.gaussian import WeightedSums
 from ejop.datasets import make_multi_index
 from ejop.functions import KernelSmoother, RidgeFunction
+from ejop.sums import WeightedSums
 
 pytest.importorskip("distributed")
 import dask
@@ -25,8 +25,9 @@ from distributed import Client, LocalCluster
 from ejop._dask import rows as rows_module
 from ejop._dask.cluster import Workers, tree
 from ejop._dask.plan import choose_reduction
-from ejop._dask.rows import Block, Moments, Rows, Summary, draw
+from ejop._dask.rows import Rows, draw
 from ejop.dask import DaskEGOP, DaskEGOPRegressor, DaskEJOP, DaskEJOPClassifier
+from ejop.rows import Block, Moments, Summary
 
 X, Y, _ = make_multi_index(420, 5, random_state=0)
 TARGETS = np.c_[np.sin(X[:, 0] + X[:, 1]), X[:, 2] ** 2]
@@ -90,17 +91,17 @@ def test_same_matrix_for_shuffled_partitions(client, reduction):
 
 
 KINDS = {
-    "analytic": {"differences": "analytic"},
+    "analytic": {"step": "analytic"},
     "no softmax": {"softmax": False},
     "ball": {"function": "ball"},
-    "biweight": {"kernel": "biweight"},
+    "biweight": {"function": KernelSmoother("biweight", 0.7)},
     "far too small a ball": {"function": "ball", "bandwidth": 0.3},
     "paper": {"leave_one_out": False},
     "diagonal": {"diagonal": True},
     "steps": {"step": [0.1, 0.2, 0.3, 0.4, 0.5]},
     "one feature at a time": {"bandwidth": 0.1, "step": 2.0},
     "some queries": {"n_queries": 90},
-    "queries by accuracy": {"n_queries": "auto", "tol": 0.08},
+    "queries by accuracy": {"n_queries": 0.08},
     "narrow": {"bandwidth": 0.01},
 }
 
@@ -216,7 +217,7 @@ def test_mass_condition_where_references_are_broadcast(client):
 def test_rounds_of_tiles_add_up(client, monkeypatch):
     """Few queries a round, as where memory is short."""
     monkeypatch.setattr("ejop._dask.tiles.STATE_SHARE", 1e-12)
-    monkeypatch.setattr("ejop._dask.tiles.MAX_BLOCK", 100)
+    monkeypatch.setattr("ejop._dask.tiles.QUERIES", 100)
     fitted = DaskEJOP(bandwidth=0.7, reduction="tiles", client=client)
     fitted.fit(*collections(X, Y, CUTS["even"]))
     assert "5 rounds of at most 84 queries" in str(fitted.plan_)
@@ -297,7 +298,7 @@ def rows_of(n, d=10, c=3, parts=10):
     moments = Moments(n, *(np.zeros(d),) * 4)
     targets = Moments(n, *(np.zeros(c),) * 4)
     summary = Summary(moments, targets, float(n), np.ones(c), True, np.dtype(float))
-    return Rows([None] * parts, [n // parts] * parts, summary)
+    return Rows(None, [None] * parts, [n // parts] * parts, summary)
 
 
 def team(memory, threads=1):
@@ -534,7 +535,7 @@ BAD_AT_ONCE = {
     "device": (
         lambda: (ROWS, LABELS, {"device": "cpu"}),
         ValueError,
-        "`device`='cpu' is not there",
+        "`device`='cpu' is not supported on a cluster",
     ),
 }
 

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from sklearn import config_context
 
-from ejop import EGOP, EJOP
-from ejop.backends.plan import make_plan
+from ejop import EGOP, EJOP, Device
 from ejop.backends.threads import n_threads, stream
 from ejop.datasets import make_multi_index
 from ejop.functions import KernelSmoother, NeighborsSmoother, RidgeFunction
+from ejop.sums import prepare
+from ejop.sums.plan import make_plan
 
 MIB = 2**20
 
@@ -34,9 +35,15 @@ def rows():
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-6)])
 def test_any_threads_and_blocks_give_the_same_matrix(rows, function, dtype, tolerance):
     X, y = rows[0][:1200].astype(dtype), rows[1][:1200]
-    settings = {"function": function, "bandwidth": 2.5, "penalty": 0.1, "n_queries": 600}
+    functions = {
+        "kernel": KernelSmoother(bandwidth=2.5),
+        "ball": KernelSmoother("boxcar", bandwidth=2.5),
+        "knn": NeighborsSmoother(),
+        "ridge": RidgeFunction(bandwidth=2.5, penalty=0.1),
+    }
+    settings = {"function": functions[function], "n_queries": 600, "random_state": 0}
     fits = [
-        EJOP(**settings, random_state=0, n_jobs=jobs, memory_limit=limit).fit(X, y)
+        EJOP(**settings, n_jobs=jobs, device=Device(memory_limit=limit)).fit(X, y)
         for jobs, limit in [(1, None), (2, None), (2, 16 * MIB), (3, 12 * MIB + 500_000)]
     ]
     assert len({(f.plan_.threads, f.plan_.block) for f in fits}) >= 2
@@ -45,14 +52,14 @@ def test_any_threads_and_blocks_give_the_same_matrix(rows, function, dtype, tole
 
 
 @pytest.mark.parametrize("targets", ["classes", "real"])
-@pytest.mark.parametrize("differences", ["central", "analytic"])
-def test_streamed_references_give_the_same_matrix(rows, targets, differences):
+@pytest.mark.parametrize("step", ["auto", "analytic"])
+def test_streamed_references_give_the_same_matrix(rows, targets, step):
     X, y = rows
     estimator = EJOP if targets == "classes" else EGOP
     target = y if targets == "classes" else X[:, 0] ** 2
-    settings = {"bandwidth": 2.0, "differences": differences, "n_queries": 300, "random_state": 0}
+    settings = {"bandwidth": 2.0, "step": step, "n_queries": 300, "random_state": 0}
     whole = estimator(**settings).fit(X, target)
-    tiled = estimator(**settings, memory_limit=700_000).fit(X, target)
+    tiled = estimator(**settings, device=Device(memory_limit=700_000)).fit(X, target)
     assert "streamed in tiles" in str(tiled.plan_)
     assert "streamed" not in str(whole.plan_)
     close(tiled.outer_product_, whole.outer_product_, 1e-12)
@@ -72,8 +79,8 @@ def test_local_plan_gives_the_same_matrix(rows, dtype):
 
 def test_auto_queries_stop_at_the_tolerance(rows):
     X, y = rows
-    loose = EJOP(n_queries="auto", tol=0.2, random_state=0).fit(X, y)
-    tight = EJOP(n_queries="auto", tol=0.06, random_state=0).fit(X, y)
+    loose = EJOP(n_queries=0.2, random_state=0).fit(X, y)
+    tight = EJOP(n_queries=0.06, random_state=0).fit(X, y)
     whole = EJOP(bandwidth=tight.bandwidth_).fit(X, y)
     assert loose.n_queries_ == 256
     assert 256 < tight.n_queries_ < 3000
@@ -81,26 +88,31 @@ def test_auto_queries_stop_at_the_tolerance(rows):
     assert norm(tight.outer_product_stderr_) / norm(tight.outer_product_) <= 0.06
     assert norm(tight.outer_product_ - whole.outer_product_) / norm(whole.outer_product_) < 2 * 0.06
     assert f"n_queries: {tight.n_queries_} of 3000 rows reach" in str(tight.plan_)
-    everything = EJOP(n_queries="auto", tol=1e-9, random_state=0).fit(X[:700], y[:700])
+    everything = EJOP(n_queries=1e-9, random_state=0).fit(X[:700], y[:700])
     assert everything.n_queries_ == 700
     close(
         everything.outer_product_, EJOP(random_state=0).fit(X[:700], y[:700]).outer_product_, 1e-12
     )
 
 
+def plan_of(function, n_queries, step, memory_limit=None, n_excluded=0, **options):
+    form = prepare(function, step, budget=memory_limit, n_queries=n_queries, n_excluded=n_excluded)
+    return make_plan(form, n_queries, memory_limit=memory_limit, **options)
+
+
 def test_plan_follows_the_budget():
     X, y, _ = make_multi_index(2000, 30, random_state=0)
     f = KernelSmoother(bandwidth=2.0).fit(X, np.eye(3)[y])
     step = np.full(30, 1.0)
-    large = make_plan(f, 2000, step, n_jobs=2)
-    small = make_plan(f, 2000, step, n_jobs=2, memory_limit=5 * MIB)
+    large = plan_of(f, 2000, step, n_jobs=2)
+    small = plan_of(f, 2000, step, n_jobs=2, memory_limit=5 * MIB)
     assert small.block < large.block
     assert small.memory <= 5 * MIB
     assert large.block % large.batch == 0
     with config_context(working_memory=5):
-        assert make_plan(f, 2000, step, n_jobs=2).block == small.block
+        assert plan_of(f, 2000, step, n_jobs=2).block == small.block
     with pytest.raises(MemoryError, match="raise it, reduce the rows or features"):
-        make_plan(NeighborsSmoother().fit(X, X), 2000, step, memory_limit=50_000)
+        plan_of(NeighborsSmoother().fit(X, X), 2000, step, memory_limit=50_000)
 
 
 def test_many_threads_get_more_memory_and_larger_blocks():
@@ -108,8 +120,8 @@ def test_many_threads_get_more_memory_and_larger_blocks():
     f = KernelSmoother(bandwidth=2.0).fit(X.astype(np.float32), np.eye(3)[y])
     step = np.full(30, 1.0)
     with config_context(working_memory=64):
-        plans = [make_plan(f, 20_000, step, n_jobs=jobs) for jobs in (4, 16, 32)]
-        walled = make_plan(f, 20_000, step, n_jobs=16, memory_limit=64 * MIB)
+        plans = [plan_of(f, 20_000, step, n_jobs=jobs) for jobs in (4, 16, 32)]
+        walled = plan_of(f, 20_000, step, n_jobs=16, memory_limit=64 * MIB)
     assert [plan.threads for plan in plans] == [4, 16, 32]
     assert plans[0].memory < 64 * MIB < plans[1].memory < 256 * MIB
     assert plans[1].block > 0.8 * plans[0].block > 2 * walled.block
@@ -123,27 +135,33 @@ def test_what_is_fixed_leaves_room_for_blocks():
     f = RidgeFunction(bandwidth=2.0, penalty=0.1).fit(X, np.eye(3)[y])
     step = np.full(30, 1.0)
     with config_context(working_memory=1):  # the system takes 1.2 MiB
-        plan = make_plan(f, 400, step, n_jobs=2)
+        plan = plan_of(f, 400, step, n_excluded=400, n_jobs=2)
     assert plan.threads == 2
     assert plan.block > 1
     assert plan.memory < 2 * MIB
     with pytest.raises(MemoryError, match="is too little"):
-        make_plan(f, 400, step, n_jobs=2, memory_limit=MIB)
+        plan_of(f, 400, step, memory_limit=MIB, n_excluded=400, n_jobs=2)
 
 
 MEASURE = """
 import resource, sys
 import numpy as np
-import ejop.backends.compiled
-from ejop import EJOP
+import ejop.sums.compiled
+from ejop import EJOP, Device
+from ejop.functions import KernelSmoother, NeighborsSmoother
 X = np.load(sys.argv[1], mmap_mode="r")
 y = np.load(sys.argv[2])
 function, limit = sys.argv[3], int(sys.argv[4])
-settings = dict(function=function, bandwidth=3.0, penalty=0.1, random_state=0, n_jobs=2)
+functions = {
+    "kernel": KernelSmoother(bandwidth=3.0),
+    "ball": KernelSmoother("boxcar", bandwidth=3.0),
+    "knn": NeighborsSmoother(),
+}
+settings = dict(function=functions[function], random_state=0, n_jobs=2)
 EJOP(**settings, n_queries=64).fit(np.array(X[:300]), y[:300])
 float(X.sum())  # the pages of the map are the data
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-fitted = EJOP(**settings, n_queries=256, memory_limit=limit).fit(X, y)
+fitted = EJOP(**settings, n_queries=256, device=Device(memory_limit=limit)).fit(X, y)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, fitted.plan_.memory)
 """
 
@@ -232,7 +250,7 @@ def test_nystrom_takes_over_beyond_max_rows(rows):
     ridge = RidgeFunction(bandwidth=4.0, penalty=0.1, max_rows=1000, n_centers=400, random_state=0)
     fitted = EJOP(ridge, n_queries=300, random_state=0).fit(X, y)
     assert "400 Nystrom centres" in str(fitted.plan_)
-    exact = EJOP("ridge", bandwidth=4.0, penalty=0.1, n_queries=300, random_state=0).fit(X, y)
+    exact = EJOP(RidgeFunction(bandwidth=4.0, penalty=0.1), n_queries=300, random_state=0).fit(X, y)
     assert "all rows are centres" in str(exact.plan_)
     close(fitted.outer_product_, exact.outer_product_, 0.1)
 

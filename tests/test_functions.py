@@ -1,5 +1,7 @@
 """Every fast form agrees with its slow twin."""
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
@@ -8,9 +10,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 import reference
-from ejop.backends.gaussian import EXPONENT_LIMIT as LIMITS
 from ejop.functions import KernelSmoother, ModelFunction, NeighborsSmoother, RidgeFunction
 from ejop.kernels import KERNELS
+from ejop.sums import prepare
+from ejop.sums.gaussian import EXPONENT_LIMIT as LIMITS
+from ejop.sums.gaussian import cut
 
 N, D, C = 60, 4, 3
 TOLERANCE = {np.float64: 1e-10, np.float32: 2e-4}
@@ -93,7 +97,7 @@ def test_analytic_is_the_limit_of_central(name, use_softmax, leave):
     X, Y = make("classes", np.float64)
     function = FUNCTIONS[name]().fit(X, Y)
     exclude = np.arange(N) if leave else None
-    exact = function.derivatives(X, exclude, softmax=use_softmax)
+    exact = function.differences(X, None, exclude, softmax=use_softmax)
     errors = [
         np.abs(function.differences(X, np.full(D, t), exclude, softmax=use_softmax) - exact).max()
         for t in (0.1, 0.05, 0.025)
@@ -108,7 +112,7 @@ def test_exponents_out_of_range_take_the_direct_form(name, dtype):
     X, Y = make("classes", dtype, spread=300.0)
     function = FUNCTIONS[name]().fit(X, Y)
     step = np.full(D, 20.0)
-    assert function.prepare(step).method.endswith("direct")
+    assert prepare(function, step).cost.method.endswith("direct")
     rows = np.arange(0, N, 11)
     J = function.differences(X[rows], step, rows, softmax=True)
     expected = reference.shifted_differences(
@@ -126,19 +130,20 @@ def test_far_queries_of_ridge_do_not_overflow():
 
 
 def forced(function, form, step, monkeypatch):
-    """Prepare a Gaussian smoother so that it takes the form that is asked for."""
+    """The form of a Gaussian smoother that is asked for."""
     wanted = {"n_queries": 1000}
     if form == "local":
-        monkeypatch.setattr("ejop.functions._kernel.LOCAL_ROWS", 0)
-        monkeypatch.setattr("ejop.functions._kernel.LOCAL_SHARE", 2.0)
+        monkeypatch.setattr("ejop.sums.gaussian.LOCAL_ROWS", 0)
+        monkeypatch.setattr("ejop.sums.gaussian.LOCAL_SHARE", 2.0)
     elif form == "direct":
-        monkeypatch.setattr("ejop.functions._kernel.EXPONENT_LIMIT", dict.fromkeys(LIMITS, 0.0))
+        monkeypatch.setattr("ejop.sums.gaussian.EXPONENT_LIMIT", dict.fromkeys(LIMITS, 0.0))
     elif form == "streamed":
         wanted["budget"] = 1000
-        monkeypatch.setattr("ejop.functions._kernel.MIN_TILE", 7)
-    cost = function.prepare(step, **wanted)
-    assert cost.method == f"gaussian-{'product' if form == 'streamed' else form}"
-    assert ("streamed in tiles of 7 rows" in cost.why) == (form == "streamed")
+        monkeypatch.setattr("ejop.sums.gaussian.MIN_TILE", 7)
+    found = prepare(function, step, **wanted)
+    assert found.cost.method == f"gaussian-{'product' if form == 'streamed' else form}"
+    assert ("streamed in tiles of 7 rows" in str(found.notes)) == (form == "streamed")
+    return found
 
 
 @pytest.mark.parametrize("form", ["product", "local", "streamed", "direct"])
@@ -149,10 +154,13 @@ def test_every_form_of_the_gaussian_equals_the_twin(form, targets, dtype, monkey
     w = np.random.default_rng(3).uniform(0.5, 2, N)
     function = KernelSmoother(bandwidth=0.9).fit(X, Y, w)
     step = np.linspace(0.2, 0.6, D)
-    forced(function, form, step, monkeypatch)
     rows = np.arange(0, N, 7)
     softmax = targets == "classes"
-    J = function.differences(X[rows], step, rows, softmax=softmax)
+    ready = forced(function, form, step, monkeypatch)
+    J = ready.jacobian(X[rows], rows, softmax=softmax)
+    np.testing.assert_array_equal(
+        J, pickle.loads(pickle.dumps(ready)).jacobian(X[rows], rows, softmax=softmax)
+    )
     expected = reference.shifted_differences(
         twin(function, w), X[rows].astype(float), step, rows, softmax
     )
@@ -163,11 +171,13 @@ def test_streamed_values_and_derivatives_equal_whole_ones(monkeypatch):
     X, Y = make("classes", np.float64)
     function = KernelSmoother(bandwidth=0.9).fit(X, Y)
     rows = np.arange(N)
-    whole = function.predict(X, rows), function.derivatives(X, rows)
-    monkeypatch.setattr("ejop.functions._kernel.MIN_TILE", 7)
-    assert "streamed" in function.prepare(None, budget=1000).why
-    np.testing.assert_allclose(function.predict(X, rows), whole[0], atol=1e-13)
-    np.testing.assert_allclose(function.derivatives(X, rows), whole[1], atol=1e-12)
+    whole = function.predict(X, rows), function.differences(X, None, rows)
+    monkeypatch.setattr("ejop.sums.gaussian.MIN_TILE", 7)
+    values, derivatives = (prepare(function, step, budget=1000) for step in ("values", None))
+    assert "streamed" in str(values.notes)
+    assert "streamed" in str(derivatives.notes)
+    np.testing.assert_allclose(values.values(X, rows), whole[0], atol=1e-13)
+    np.testing.assert_allclose(derivatives.jacobian(X, rows), whole[1], atol=1e-12)
 
 
 def test_local_sums_drop_no_more_than_they_say():
@@ -176,21 +186,19 @@ def test_local_sums_drop_no_more_than_they_say():
     Y = np.eye(3)[rng.integers(3, size=3000)]
     function = KernelSmoother(bandwidth=0.15).fit(X, Y)
     step = np.full(5, 0.01)
-    cost = function.prepare(step, n_queries=3000)
-    assert cost.method == "gaussian-local"
-    references = function._form.references
+    form = prepare(function, step, n_queries=3000)
+    assert form.cost.method == "gaussian-local"
     rows = np.arange(0, 3000, 10)
-    L = references.log_kernel(references.whole, references.queries(X[rows]), rows)
+    L = form.log_kernel(form.queries(X[rows]), next(form.tiles()), rows)
     K = np.exp(L - L.max(1, keepdims=True))
-    cutoffs, kept, dropped = references.cut(K)
-    assert 0 < dropped <= references.neglect
+    cutoffs, kept, dropped = cut(K, form.neglect)
+    assert 0 < dropped <= form.neglect
     assert kept.mean() < 0.1 * 3000
     np.testing.assert_array_equal(kept, (cutoffs[:, None] <= K).sum(1))
     tail = np.where(cutoffs[:, None] > K, K, 0).sum(1) / K.sum(1)
     assert tail.max() == pytest.approx(dropped)
-    local = function.differences(X[rows], step, rows, softmax=True)
-    function.release()
-    assert function.prepare(step).method == "gaussian-product"
+    local = form.jacobian(X[rows], rows, softmax=True)
+    assert prepare(function, step).cost.method == "gaussian-product"
     product = function.differences(X[rows], step, rows, softmax=True)
     np.testing.assert_allclose(local, product, atol=1e-10 * np.abs(product).max())
 
@@ -198,9 +206,9 @@ def test_local_sums_drop_no_more_than_they_say():
 def test_float32_takes_float64_sums_where_it_must():
     X, Y = make("classes", np.float32, spread=100.0)
     function = KernelSmoother(bandwidth=0.5).fit(X, Y)
-    cost = function.prepare(np.full(D, 0.25))
-    assert cost.dtype == "float64"
-    assert "too small against the range for float32" in cost.why
+    form = prepare(function, np.full(D, 0.25))
+    assert form.kind == np.float64
+    assert "too small against the range for float32" in str(form.notes)
 
 
 @pytest.mark.parametrize("kernel", [k for k in KERNELS if k != "gaussian"])
@@ -267,7 +275,7 @@ def test_model_function_says_what_it_cannot_use():
 def test_functions_refuse_what_they_cannot_do():
     X, Y = make("classes", np.float64)
     with pytest.raises(ValueError, match="closed-form derivative"):
-        KernelSmoother("boxcar", 1.0).fit(X, Y).gradient(X)
+        KernelSmoother("boxcar", 1.0).fit(X, Y).differences(X, None)
     with pytest.raises(ValueError, match="`n_neighbors`=60 needs at least 61 rows"):
         NeighborsSmoother(60).fit(X, Y)
     with pytest.raises(ValueError, match="`kernel`='boxcar' cannot be used for kernel ridge"):

@@ -6,7 +6,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 
-from ejop import EGOP, EJOP
+from ejop import EGOP, EJOP, Device
+from ejop.functions import KernelSmoother, NeighborsSmoother
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
@@ -79,9 +80,28 @@ CASES = {
         "The 'bandwidth' parameter .* Got inf",
     ),
     "unknown function": (lambda: EJOP("tree").fit(X, Y), ValueError, "The 'function' parameter"),
-    "unknown kernel": (lambda: EJOP(kernel="cosine").fit(X, Y), ValueError, "The 'kernel' param"),
+    "unknown kernel": (
+        lambda: EJOP(KernelSmoother("cosine")).fit(X, Y),
+        ValueError,
+        "`kernel`='cosine' is not known; choose one of",
+    ),
+    "two bandwidths": (
+        lambda: EJOP(KernelSmoother(bandwidth=2.0), bandwidth=0.1).fit(X, Y),
+        ValueError,
+        "`bandwidth`=0.1 is for functions by name and .* is an object; give it its own",
+    ),
+    "bandwidth of neighbours": (
+        lambda: EJOP("knn", bandwidth=0.1).fit(X, Y),
+        ValueError,
+        "`bandwidth`=0.1 does not apply to function='knn'",
+    ),
+    "an argument of another function": (
+        lambda: EJOP("ball", kernel="tricube"),
+        TypeError,
+        "unexpected keyword argument 'kernel'",
+    ),
     "too many neighbours": (
-        lambda: EJOP("knn", n_neighbors=40).fit(X, Y),
+        lambda: EJOP(NeighborsSmoother(40)).fit(X, Y),
         ValueError,
         "`n_neighbors`=40 needs at least 41 rows .* `X` has 40; lower",
     ),
@@ -91,9 +111,9 @@ CASES = {
         "`n_components`=4 must lie between 1 and the number of features, 3",
     ),
     "analytic of a ball": (
-        lambda: EJOP("ball", differences="analytic").fit(X, Y),
+        lambda: EJOP("ball", step="analytic").fit(X, Y),
         ValueError,
-        "`differences`='analytic' needs .* use differences='central'",
+        "`step`='analytic' needs a function with a closed-form derivative .* use step='auto'",
     ),
     "mass without a bandwidth": (
         lambda: EJOP("knn", min_mass=3).fit(X, Y),
@@ -111,7 +131,7 @@ CASES = {
         "weights must contain at least one non-zero",
     ),
     "too little memory": (
-        lambda: EJOP(memory_limit=1000).fit(X, Y),
+        lambda: EJOP(device=Device(memory_limit=1000)).fit(X, Y),
         MemoryError,
         "`memory_limit`=1000 B is too little: gaussian-product on 40 rows .* raise it",
     ),
@@ -152,8 +172,11 @@ def test_message(name):
 class TestDocumentedBehaviour:
     """Awkward but valid input works and gives finite answers."""
 
+    def estimator(self, function):
+        return EJOP(NeighborsSmoother(3) if function == "knn" else function)
+
     def check(self, function, rows, labels):
-        fitted = EJOP(function, n_neighbors=3).fit(rows, labels)
+        fitted = self.estimator(function).fit(rows, labels)
         assert np.isfinite(fitted.outer_product_).all()
         assert np.isfinite(fitted.transform(rows)).all()
         return fitted
@@ -165,7 +188,7 @@ class TestDocumentedBehaviour:
     def test_a_constant_column_has_no_weight_of_its_own(self, function):
         rows = np.c_[X, np.full(40, 7.0)]
         fitted = self.check(function, rows, Y)
-        without = EJOP(function, n_neighbors=3).fit(X, Y)
+        without = self.estimator(function).fit(X, Y)
         np.testing.assert_allclose(
             fitted.outer_product_[:3, :3], without.outer_product_, rtol=1e-6, atol=1e-9
         )

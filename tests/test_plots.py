@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ejop import EGOP, EJOP, EGOPRegressor, EJOPClassifier
-from ejop.differences import jacobian
+from ejop.executors.expectation import jacobian
 from ejop.plots import (
     ConvergenceDisplay,
     ImportanceDisplay,

@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 
 import reference
 from ejop import EGOP, EJOP, ejop_matrix
-from ejop.differences import ball_masses, mass_threshold
-from ejop.outerproduct import outer_product
+from ejop.executors.expectation import ball_masses
+from ejop.functions import KernelSmoother, NeighborsSmoother, RidgeFunction
+from ejop.quotients import mass_threshold
+from ejop.sums import outer_product
 
 FUNCTIONS = ["kernel", "ball", "knn", "ridge"]
 seeds = st.integers(0, 10_000)
@@ -24,13 +26,13 @@ def data(seed, n=40, d=4, c=3):
 
 def settings_of(function, scale=1.0):
     """Fixed bandwidth, penalty and step: the automatic rules are tested elsewhere."""
-    return {
-        "function": function,
-        "bandwidth": 1.7 * scale,
-        "step": 0.6 * scale,
-        "penalty": 0.1,
-        "n_neighbors": 7,
+    functions = {
+        "kernel": KernelSmoother(bandwidth=1.7 * scale),
+        "ball": KernelSmoother("boxcar", bandwidth=1.7 * scale),
+        "knn": NeighborsSmoother(7),
+        "ridge": RidgeFunction(bandwidth=1.7 * scale, penalty=0.1),
     }
+    return {"function": functions[function], "step": 0.6 * scale}
 
 
 def close(a, b, tolerance=1e-8):
@@ -138,7 +140,7 @@ def test_partial_fit_is_what_its_definition_says(seed, function, sizes):
     blocks = []
     for start, end in zip([0, *ends[:-1]], ends, strict=True):
         online.partial_fit(X[start:end], y[start:end], classes=[0, 1, 2])
-        f = EJOP(**settings_of(function))._make_function()
+        f = EJOP(**settings_of(function)).make_function()
         f.fit(X[:end], np.eye(3)[y[:end]])
         rows = np.arange(start, end)
         blocks.append(f.differences(X[rows], np.full(4, 0.6), rows, softmax=True))
@@ -159,7 +161,7 @@ def test_blocks_and_threads_do_not_change_the_answer():
     X, y = data(0, n=300, d=16)
     for dtype, tolerance in ((np.float64, 1e-12), (np.float32, 1e-6)):
         for function in FUNCTIONS:
-            settings_ = settings_of(function) | {"bandwidth": 4.0}
+            settings_ = settings_of(function, scale=4 / 1.7) | {"step": 0.6}
             one = EJOP(**settings_, n_jobs=1).fit(X.astype(dtype), y)
             two = EJOP(**settings_, n_jobs=4).fit(X.astype(dtype), y)
             assert two.plan_.block < one.plan_.block
@@ -198,7 +200,7 @@ def test_min_mass_zeroes_and_reports():
     free = EJOP(**parameters).fit(X, y)
     some = EJOP(**parameters, min_mass=10).fit(X, y)
     with pytest.warns(UserWarning, match="every difference is zero.*lower `min_mass`"):
-        theory = EJOP(**parameters, min_mass="theory", delta=0.1).fit(X[:20], y[:20])
+        theory = EJOP(**parameters, min_mass=0.1).fit(X[:20], y[:20])
     assert free.mass_zeroed_ is None
     few_rows = ball_masses(X, X, np.full(2, 0.4), 0.5, np.arange(len(X))) < 10
     assert some.mass_zeroed_ == pytest.approx(few_rows.mean())
@@ -213,7 +215,7 @@ def test_min_mass_zeroes_and_reports():
 def test_egop_of_a_linear_target_is_its_outer_product():
     X, _ = data(0, n=400)
     b = np.array([2.0, -1.0, 0.0, 0.5])
-    fitted = EGOP("ridge", bandwidth=20.0, penalty=1e-6, differences="analytic").fit(X, X @ b)
+    fitted = EGOP(RidgeFunction(bandwidth=20.0, penalty=1e-6), step="analytic").fit(X, X @ b)
     close(fitted.outer_product_, np.outer(b, b), 1e-2)
     close(fitted.eigenvectors_[:, 0], b / np.linalg.norm(b), 1e-2)
 

@@ -5,7 +5,7 @@ import pytest
 
 from ejop import EJOP
 from ejop.datasets import make_multi_index
-from ejop.functions import RidgeFunction
+from ejop.functions import KernelSmoother, RidgeFunction
 from ejop.subspace import sin_theta
 
 SIZES = (500, 2000, 8000)
@@ -59,10 +59,11 @@ def test_model_jacobian_and_metric_are_right():
 
 
 @pytest.mark.parametrize(
-    ("function", "parameters"),
-    [("kernel", {"bandwidth": 0.3}), ("ridge", {"bandwidth": 2.0, "penalty": 0.1})],
+    "function",
+    [KernelSmoother(bandwidth=0.3), RidgeFunction(bandwidth=2.0, penalty=0.1)],
+    ids=["kernel", "ridge"],
 )
-def test_estimate_approaches_the_true_matrix(function, parameters):
+def test_estimate_approaches_the_true_matrix(function):
     """Without the softmax of the estimate, M_n estimates E[J J^T] of the probabilities."""
     errors = []
     for n in (300, 4000):
@@ -70,10 +71,9 @@ def test_estimate_approaches_the_true_matrix(function, parameters):
         fitted = EJOP(
             function,
             softmax=False,
-            differences="analytic",
+            step="analytic",
             n_queries=1000,
             random_state=0,
-            **parameters,
         )
         M, truth = fitted.fit(X, y).outer_product_, model.metric()
         errors.append(np.linalg.norm(M - truth, 2) / np.linalg.norm(truth, 2))

@@ -12,11 +12,12 @@ from sklearn.utils import check_random_state
 
 from ejop import EGOP, EJOP
 from ejop.datasets import make_multi_index
-from ejop.differences import jacobian, mass_threshold
+from ejop.executors.expectation import jacobian
 from ejop.experiments.consistency.models import Logits, Model, suite
 from ejop.experiments.consistency.runs import paper_constants
 from ejop.functions import KernelSmoother
 from ejop.metric import eigh_descending
+from ejop.quotients import mass_threshold
 from ejop.subspace import sin_theta
 from ejop.theory import (
     Constants,

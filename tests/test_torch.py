@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from ejop import EGOP, EJOP, EJOPClassifier
+from ejop import EGOP, EJOP, Device, EJOPClassifier
 
 torch = pytest.importorskip("torch")
 
-from ejop.backends import torch_sum  # noqa: E402
-from ejop.backends.torch import Engine, engines  # noqa: E402
-from ejop.backends.torch_functions import twin  # noqa: E402
-from ejop.backends.torch_neighbors import DeviceSearch  # noqa: E402
-from ejop.functions import RidgeFunction  # noqa: E402
+from ejop.functions import KernelSmoother, NeighborsSmoother, RidgeFunction  # noqa: E402
 from ejop.neighbors import nearest, within  # noqa: E402
+from ejop.sums import prepare  # noqa: E402
+from ejop.sums.device_search import DeviceSearch  # noqa: E402
+from ejop.sums.engine import HostEngine  # noqa: E402
+from ejop.sums.gaussian import GaussianForm  # noqa: E402
+from ejop.sums.torch_engine import TorchEngine, torch_engines  # noqa: E402
 
 DEVICE = os.environ.get("EJOP_TEST_DEVICE", "cpu")
 #: agreement of M with NumPy in float64, relative to its largest entry
@@ -36,11 +37,11 @@ FUNCTIONS = {
     "gaussian": {"function": "kernel"},
     "given": {"function": "kernel", "bandwidth": 0.7, "step": 0.2},
     "ball": {"function": "ball", "bandwidth": 1.7},
-    "epanechnikov": {"kernel": "epanechnikov", "bandwidth": 2.0},
-    "tricube": {"kernel": "tricube", "bandwidth": 2.0},
-    "triangular": {"kernel": "triangular", "bandwidth": 2.0},
-    "knn": {"function": "knn", "n_neighbors": 7},
-    "ridge": {"function": "ridge", "bandwidth": 2.0, "penalty": 1e-2},
+    "epanechnikov": {"function": KernelSmoother("epanechnikov", 2.0)},
+    "tricube": {"function": KernelSmoother("tricube", 2.0)},
+    "triangular": {"function": KernelSmoother("triangular", 2.0)},
+    "knn": {"function": NeighborsSmoother(7)},
+    "ridge": {"function": RidgeFunction(bandwidth=2.0, penalty=1e-2)},
 }
 
 
@@ -65,7 +66,7 @@ def fused_everywhere(monkeypatch):
     pytest.importorskip("triton")
     if DEVICE == "cpu" and not os.environ.get("TRITON_INTERPRET"):
         pytest.skip("needs a card, or TRITON_INTERPRET=1")
-    monkeypatch.setattr("ejop.backends.torch_compact.fused", lambda device: True)
+    monkeypatch.setattr("ejop.sums.torch_engine.fused", lambda device: True)
 
 
 @pytest.mark.parametrize("targets", ["classes", "real"])
@@ -77,8 +78,10 @@ def test_fused_shifts(rng, fused_everywhere, name, weighted, targets):
     w = rng.uniform(0.5, 2, size=40) if weighted else None
     kind = EJOP if targets == "classes" else EGOP
     options = {**FUNCTIONS[name], "step": 0.25}  # no shifted row lies on a sphere
-    if "bandwidth" in options:
+    if name == "ball":
         options["bandwidth"] = 1.3
+    elif name != "knn":
+        options["function"] = KernelSmoother(name, 1.3)
     ours = kind(**options, device=DEVICE).fit(X, y, sample_weight=w)
     numpy = kind(**options).fit(X, y, sample_weight=w)
     assert "in one kernel" in str(ours.plan_)
@@ -89,10 +92,13 @@ def test_fused_shifts(rng, fused_everywhere, name, weighted, targets):
 
 def test_candidates_are_few_and_hold_the_nearest_of_every_shift(rng):
     X, step, k = rng.normal(size=(300, 2)), 0.5, 5
-    fitted = EJOP("knn", n_neighbors=k, step=step, device=DEVICE).fit(X, X[:, 0] > 0)
-    ready = twin(fitted.function_, fitted._devices[0], np.full(X.shape[1], step))
-    rows = torch.arange(len(X), device=DEVICE)
-    pairs = ready._candidates(ready.X[rows], ready.distances(rows, leave_out=True))
+    function = NeighborsSmoother(k).fit(X, np.eye(2)[(X[:, 0] > 0).astype(int)])
+    (engine,) = torch_engines(DEVICE, None, np.float64)
+    form = prepare(function, np.full(2, step), engine=engine)
+    (tile,), Q = form.tiles(), form.queries(X)
+    D, _ = tile.squared_distances(Q, np.arange(len(X)))
+    first = tile.smallest(D, k)[1]
+    pairs = tile.candidates(Q, torch.isfinite(D), first, engine.array(form.step))
     query, row = (part.cpu().numpy() for part in pairs[:2])
     assert (np.diff(query * len(X) + row) > 0).all()  # the order that settles ties
     kept, needed = np.zeros((2, len(X), len(X)), dtype=bool)
@@ -112,7 +118,7 @@ def test_candidates_are_few_and_hold_the_nearest_of_every_shift(rng):
 
 @pytest.mark.parametrize("name", ["gaussian", "ridge"])
 def test_analytic_derivatives(digits, name):
-    options = {**FUNCTIONS[name], "differences": "analytic", "random_state": 0}
+    options = {**FUNCTIONS[name], "step": "analytic", "random_state": 0}
     ours, numpy = EJOP(**options, device=DEVICE).fit(*digits), EJOP(**options).fit(*digits)
     assert apart(ours.outer_product_, numpy.outer_product_) < AGREEMENT["float64"]
 
@@ -121,7 +127,7 @@ def test_analytic_derivatives(digits, name):
 def test_precisions(digits, precision):
     X, y = digits
     exact = EJOP(bandwidth=0.7).fit(X, y)
-    ours = EJOP(bandwidth=0.7, device=DEVICE, precision=precision).fit(X, y)
+    ours = EJOP(bandwidth=0.7, device=Device(DEVICE, precision)).fit(X, y)
     assert apart(ours.outer_product_, exact.outer_product_) < AGREEMENT[precision]
 
 
@@ -132,9 +138,10 @@ def test_steps_beyond_the_factorised_form(rng, function, weighted, leave_one_out
     """Kernel matrices are then shifted feature by feature, on either side."""
     X = rng.normal(size=(120, 4)) * [1, 1, 150, 1]
     y = (X[:, 0] + X[:, 2] / 150 > 0).astype(int)
-    options = {"function": function, "bandwidth": 1.0, "step": 1.0, "leave_one_out": leave_one_out}
-    if function == "ridge":
-        options["penalty"] = 1e-2
+    functions = {"kernel": "kernel", "ridge": RidgeFunction(bandwidth=1.0, penalty=1e-2)}
+    options = {"function": functions[function], "step": 1.0, "leave_one_out": leave_one_out}
+    if function == "kernel":
+        options["bandwidth"] = 1.0
     w = rng.uniform(0.5, 2, size=120) if weighted else None
     ours = EJOP(**options, device=DEVICE).fit(X, y, sample_weight=w)
     numpy = EJOP(**options).fit(X, y, sample_weight=w)
@@ -155,7 +162,7 @@ def test_nystrom_is_solved_on_the_device(digits, rng, monkeypatch, weighted, lea
     options = {"function": function, "leave_one_out": leave_one_out}
     numpy = EJOP(**options).fit(X, y, sample_weight=w)
     with monkeypatch.context() as m:
-        m.setattr(RidgeFunction, "_fit_nystrom", None)  # the host has no part in it
+        m.setattr(HostEngine, "cholesky", None)  # the host has no part in it
         ours = EJOP(**options, device=DEVICE).fit(X, y, sample_weight=w)
     assert (
         apart(ours.outer_product_, numpy.outer_product_) < 1e-8
@@ -165,18 +172,18 @@ def test_nystrom_is_solved_on_the_device(digits, rng, monkeypatch, weighted, lea
 
 def test_a_device_takes_as_many_centres_as_it_holds(digits, monkeypatch):
     X, y = digits
-    monkeypatch.setattr("ejop.functions._ridge.MAX_ROWS", 100)
+    monkeypatch.setattr(HostEngine, "most_centers", lambda self: 100)
     function = RidgeFunction(bandwidth=2.0, penalty=1e-2, n_centers=50, random_state=0)
     options = {"function": function, "random_state": 0}
     assert not EJOP(**options).fit(X, y).function_.all_rows
-    monkeypatch.setattr(Engine, "most_centers", lambda self: 399)
+    monkeypatch.setattr(TorchEngine, "most_centers", lambda self: 399)
     assert not EJOP(**options, device=DEVICE).fit(X, y).function_.all_rows
-    monkeypatch.setattr(Engine, "most_centers", lambda self: 400)
+    monkeypatch.setattr(TorchEngine, "most_centers", lambda self: 400)
     assert EJOP(**options, device=DEVICE).fit(X, y).function_.all_rows
 
 
 def test_the_switch_for_tensor_cores_is_put_back_when_the_last_thread_is_done():
-    from ejop.backends.torch import _TensorCores
+    from ejop.sums.torch_engine import _TensorCores
 
     switch, cores = torch.backends.cuda.matmul, _TensorCores()
     before = switch.allow_tf32
@@ -241,32 +248,30 @@ def test_several_devices_share_the_queries(digits):
 
 def test_small_blocks_and_sampled_queries(digits):
     whole = EJOP(device=DEVICE, n_queries=100, random_state=0).fit(*digits)
-    small = EJOP(device=DEVICE, n_queries=100, random_state=0, memory_limit=300_000).fit(*digits)
+    tight = Device(DEVICE, memory_limit=1_500_000)
+    small = EJOP(device=tight, n_queries=100, random_state=0).fit(*digits)
     assert small.plan_.block < whole.plan_.block
     assert apart(small.outer_product_, whole.outer_product_) < 1e-12
-    automatic = EJOP(device=DEVICE, n_queries="auto", tol=0.1, random_state=0).fit(*digits)
+    automatic = EJOP(device=DEVICE, n_queries=0.1, random_state=0).fit(*digits)
     assert automatic.n_queries_ <= 400
 
 
 def test_out_of_memory_halves_the_block_and_says_so(digits, monkeypatch):
-    kind, tried = torch_sum.TorchFunction, []
-    from ejop.backends.torch_functions import TorchGaussian
-
+    tried = []
     whole = EJOP(device=DEVICE).fit(*digits)
-    plain = TorchGaussian.jacobian
+    plain = GaussianForm.sums
 
-    def tight(self, rows, **options):
-        tried.append(len(rows))
-        if len(rows) > 100:
+    def tight(self, Q, tile, exclude):
+        tried.append(len(Q))
+        if len(Q) > 100:
             raise torch.OutOfMemoryError("no room")
-        return plain(self, rows, **options)
+        return plain(self, Q, tile, exclude)
 
-    monkeypatch.setattr(TorchGaussian, "jacobian", tight)
+    monkeypatch.setattr(GaussianForm, "sums", tight)
     fitted = EJOP(device=DEVICE).fit(*digits)
     assert apart(fitted.outer_product_, whole.outer_product_) < 1e-12
     assert "out of memory" in str(fitted.plan_)
     assert max(tried) > 100
-    assert issubclass(TorchGaussian, kind)
 
 
 def test_tensors_in_tensors_out(digits):
@@ -287,10 +292,9 @@ def test_tensors_in_tensors_out(digits):
     ("options", "message"),
     [
         ({"device": "nowhere"}, "`device`='nowhere' is not a device"),
-        ({"device": "cpu", "precision": "float8"}, "precision"),
+        ({"device": Device("cpu", precision="float8")}, "precision"),
         ({"device": "cuda:99"}, "`device`='cuda:99'"),
-        ({"device": "cpu", "diagonal": True}, "diagonal"),
-        ({"device": "cpu", "min_mass": 3}, "min_mass"),
+        ({"device": Device(memory_limit=-1)}, "`memory_limit` must be a positive number"),
     ],
 )
 def test_bad_options(digits, options, message):
@@ -298,15 +302,29 @@ def test_bad_options(digits, options, message):
         EJOP(**options).fit(*digits)
 
 
+@pytest.mark.parametrize("options", [{"diagonal": True}, {"min_mass": 3}])
+def test_every_term_of_the_mean_is_there_on_a_device(digits, options):
+    options = {"bandwidth": 4.5, "step": 0.5, **options}
+    ours, numpy = EJOP(device=DEVICE, **options).fit(*digits), EJOP(**options).fit(*digits)
+    assert apart(ours.outer_product_, numpy.outer_product_) < AGREEMENT["float64"]
+    assert ours.mass_zeroed_ == numpy.mass_zeroed_
+
+
+@pytest.mark.parametrize("device", [3.7, [3.7], object()])
+def test_what_is_no_device_is_refused(digits, device):
+    with pytest.raises(TypeError, match="is not a device; pass None, 'cpu'"):
+        EJOP(device=device).fit(*digits)
+
+
 def test_split_products_keep_the_digits(rng):
     """Two parts of a float32 add up to it, and the high one survives TF32."""
-    from ejop.backends.torch import _split
+    from ejop.sums.torch_engine import _split
 
     A = torch.as_tensor(rng.normal(size=(50, 30)).astype(np.float32))
     high, low = _split(A)
     assert torch.equal(high + low, A)
     assert not (high.view(torch.int32) & 0x1FFF).any()
-    assert engines("cpu", None, np.float64) == [Engine(torch.device("cpu"), "float64")]
+    assert torch_engines("cpu", None, np.float64) == [TorchEngine(torch.device("cpu"), "float64")]
 
 
 def test_neighbours_and_their_ties_are_those_of_the_cpu(rng):
@@ -343,7 +361,7 @@ def test_ridge_beyond_max_rows_uses_centres(digits):
 def test_what_a_device_solved_is_there_for_numpy(digits):
     """A ridge function whose coefficients came from a device still predicts and explains."""
     X, y = digits
-    options = {"function": "ridge", "bandwidth": 2.0, "penalty": 1e-2}
+    options = {"function": RidgeFunction(bandwidth=2.0, penalty=1e-2)}
     ours, numpy = EJOP(**options, device=DEVICE).fit(X, y), EJOP(**options).fit(X, y)
     np.testing.assert_allclose(
         ours.function_.coefficients_, numpy.function_.coefficients_, atol=1e-8
@@ -374,13 +392,13 @@ def test_balls_on_a_device_hold_the_same_rows(rng):
 @pytest.mark.parametrize("precision", ["float32", "tf32", "bf16"])
 def test_split_products_give_the_same_matrix(digits, monkeypatch, precision, stretch):
     """The forms that tensor cores take, on any device."""
-    from ejop.backends import torch as door
+    from ejop.sums import torch_engine as door
 
-    monkeypatch.setattr(Engine, "has_tensor_cores", property(lambda self: True))
+    monkeypatch.setattr(TorchEngine, "has_tensor_cores", property(lambda self: True))
     monkeypatch.setattr(door, "STRETCH", stretch)
     X, y = digits
     exact = EJOP(bandwidth=0.7).fit(X, y)
-    ours = EJOP(bandwidth=0.7, device=DEVICE, precision=precision).fit(X, y)
+    ours = EJOP(bandwidth=0.7, device=Device(DEVICE, precision)).fit(X, y)
     assert apart(ours.outer_product_, exact.outer_product_) < AGREEMENT[precision]
 
 

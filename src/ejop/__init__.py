@@ -19,13 +19,15 @@ _HOMES = {
     "egop_matrix": "ejop.estimators",
     "ejop_matrix": "ejop.estimators",
     "initialize": "ejop.learners",
-    "OuterProduct": "ejop.outerproduct",
-    "outer_product": "ejop.outerproduct",
+    "Device": "ejop.sums.engine",
+    "OuterProduct": "ejop.sums",
+    "outer_product": "ejop.sums",
 }
 
 __all__ = [
     "EGOP",
     "EJOP",
+    "Device",
     "EGOPRegressor",
     "EJOPClassifier",
     "OuterProduct",

@@ -32,9 +32,9 @@ _PREDICTOR = {**CONSTRAINTS, "tuning_rows": [Interval(Integral, 10, None, closed
 class DaskEJOP(DaskMetric, EJOP):
     """:class:`ejop.EJOP` on a Dask cluster.
 
-    Parameters and attributes are those of :class:`ejop.EJOP`, and these. ``device`` must be None,
+    Parameters and attributes are those of :class:`ejop.EJOP`, and these. ``device`` has no name,
     ``n_jobs`` counts threads within a task (1 by default: Dask runs tasks side by side), and
-    ``memory_limit`` is that of a task.
+    ``Device(memory_limit=...)`` is that of a task.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.neighbors import NearestNeighbors
 
-from ejop.backends.torch_neighbors import DeviceSearch
+from ejop.sums.device_search import DeviceSearch
 
 #: neighbours fetched beyond k, to see whether a tie crosses the k-th place
 SPARE = 8

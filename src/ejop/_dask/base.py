@@ -20,7 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 from ejop._dask.cluster import constant, find_client, workers
 from ejop._dask.collections import Reader, check_rows, partitions
 from ejop._dask.rows import Rows, read
-from ejop.backends.plan import format_bytes
+from ejop.sums.engine import as_device
+from ejop.sums.plan import format_bytes
 
 #: what a fitted estimator holds of a cluster; it goes with neither copies nor files
 BOUND = ("_training", "_function", "_references", "_ridge")
@@ -53,6 +54,19 @@ def like(twin: type, **more: Any) -> Callable[[type], type]:
         return cls
 
     return decorate
+
+
+class Absent:
+    """A method of the local twin that is not there on a cluster, with what to do instead."""
+
+    def __init__(self, remedy: str) -> None:
+        self.remedy = remedy
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        raise AttributeError(f"{owner.__name__} has no `{self.name}`; {self.remedy}.")
 
 
 class OnCluster(BaseEstimator):
@@ -92,9 +106,6 @@ class OnCluster(BaseEstimator):
         check_is_fitted(self)
         return self._blockwise(X, "transform", (self._n_features_out,), float_kind(X))
 
-    def _absent(self, name: str, remedy: str) -> Any:
-        raise AttributeError(f"{type(self).__name__} has no `{name}`; {remedy}.")
-
     def _plain(self) -> Any:
         """The local twin, unfitted."""
         parameters = self.get_params(deep=False)
@@ -112,9 +123,9 @@ class OnCluster(BaseEstimator):
         self._validate_params()
         for name in ("components_", *BOUND):
             self.__dict__.pop(name, None)
-        if self.device is not None:
+        if as_device(self.device).name is not None:
             raise ValueError(
-                f"`device`={self.device!r} is not there on a cluster; use device=None."
+                f"`device`={self.device!r} is not supported on a cluster; use device=None."
             )
         X = check_rows(self, X, fitting=True)
         client = find_client(self.client)

@@ -14,7 +14,7 @@ from dask import delayed
 from distributed import Client, KilledWorker, get_client, wait
 from distributed.comm import CommClosedError
 
-from ejop.backends.plan import format_bytes
+from ejop.sums.plan import format_bytes
 
 #: results merged by one task of a tree
 WIDTH = 8

@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, validate_data
 
 from ejop._dask.cluster import run
-from ejop._dask.rows import Block
+from ejop.rows import Block
 
 # what needs no data -----------------------------------------------------------------------------
 

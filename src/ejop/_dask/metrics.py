@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from ejop._dask.base import OnCluster
+from ejop._dask.base import Absent, OnCluster
 from ejop._dask.cluster import find_client, run, workers
 from ejop._dask.rows import Rows
 from ejop._dask.sums import Sum, expectation
@@ -37,16 +37,11 @@ class DaskMetric(OnCluster):
         known = set(vars(local))
         found = fit_metric(client, local, rows, self.reduction)
         self.__dict__.update({k: v for k, v in vars(local).items() if k not in known})
-        self._training, self._function = rows, found.function
+        self._training, self._function = rows, found.whole
         return self
 
-    def jacobian(self, X: Any) -> Any:
-        """Not on a cluster: ``to_local().jacobian(X)``."""
-        self._absent("jacobian", "use to_local().jacobian(X), which brings the training rows here")
-
-    def partial_fit(self, *args: Any, **kwargs: Any) -> Any:
-        """Not on a cluster: pass all rows to ``fit``."""
-        self._absent("partial_fit", "concatenate the collections and call `fit`")
+    jacobian = Absent("use to_local().jacobian(X), which brings the training rows here")
+    partial_fit = Absent("concatenate the collections and call `fit`")
 
     def to_local(self, references: bool = True) -> Any:
         """The plain estimator, fitted.
@@ -71,7 +66,7 @@ class DaskMetric(OnCluster):
 def fit_metric(client: Any, local: Any, rows: Rows, reduction: str) -> Sum:
     """Fit a plain EJOP or EGOP to rows on workers; it holds none of them."""
     found = expectation(client, local, rows, workers(client), reduction)
-    local._annotate(found.plan, found.described, found.total, found.min_mass, found.zeroed)
-    local._store(found.described, found.step, found.total, found.plan)
+    local.annotate(found.plan, found.function, found.total, found.min_mass, found.zeroed)
+    local.store(found.function, found.step, found.total, found.plan)
     local.function_ = None
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,11 @@ from sklearn.frozen import FrozenEstimator
 
 from ejop._dask.cluster import Workers
 from ejop._dask.rows import MANY_ROWS, Rows, draw
-from ejop.backends.plan import Plan, format_bytes
 from ejop.functions import Function, ModelFunction, RidgeFunction
-from ejop.outerproduct import OuterProduct
+from ejop.seeds import GROUPS, QUERIES, stream_of
+from ejop.sums import OuterProduct
+from ejop.sums.engine import as_device
+from ejop.sums.plan import Plan, format_bytes, group_size
 
 #: share of a worker's memory that references may take there before they are tiled: some four
 #: copies of them are about while they are put together and travel
@@ -60,58 +61,72 @@ class ClusterPlan(Plan):
 
 @dataclass(frozen=True)
 class Job:
-    """What every task of a sum needs to know."""
+    """What tasks may take, and how many queries there are.
 
-    estimator: Any
-    step: NDArray | None
-    leave_one_out: bool
-    softmax: bool
-    diagonal: bool
-    min_mass: float | None
+    Attributes
+    ----------
+    memory : int or None
+        Bytes for the temporaries of a task.
+    batch : int
+        Rows per group of the standard error.
+    share : int
+        Queries of a worker.
+    """
+
     memory: int | None
     batch: int
-    n_queries: int = 0
-
-    def empty(self, c: int, d: int) -> OuterProduct:
-        """An accumulator without rows."""
-        return OuterProduct(c, d, diagonal=self.diagonal, batch=self.batch)
+    share: int
 
 
-@dataclass
+def make_job(estimator: Any, rows: Rows, team: Workers) -> Job:
+    """What the first round of queries says."""
+    n_queries = len(query_rounds(estimator, rows.n)[0])
+    batch = group_size(rows.summary.n_features, n_queries)
+    return Job(task_memory(estimator, team), batch, -(-n_queries // team.count))
+
+
+@dataclass(frozen=True)
 class Sum:
     """A finished sum.
 
     Attributes
     ----------
     total : OuterProduct
+    zeroed : int
+        Derivatives that the mass condition zeroed.
     plan : ClusterPlan
     step : ndarray or None
-    described : SimpleNamespace
-        What ``OuterProductEstimator._store`` asks of a function.
-    function : Delayed
+    function : Function
+        Without rows.
+    whole : Delayed
         The function with all its rows, made when it is asked for.
+    min_mass : float or None
     """
 
     total: OuterProduct
+    zeroed: int
     plan: ClusterPlan
     step: NDArray | None
-    described: SimpleNamespace
-    function: Any
-    zeroed: int = 0
-    min_mass: float | None = None
+    function: Function
+    whole: Any
+    min_mass: float | None
 
 
-def query_rounds(estimator: Any, n: int) -> list[NDArray | None]:
-    """Row numbers to average over, sorted, in rounds; None is all rows."""
-    wanted = estimator.n_queries
-    if wanted is None or (wanted != "auto" and wanted >= n):
-        return [None]
+def query_rounds(estimator: Any, n: int) -> list[NDArray]:
+    """Row numbers to average over, in rounds and in random order, as one machine draws them."""
     if n <= MANY_ROWS:
-        return [np.sort(part) for part in estimator._query_rounds(n)]
-    if wanted != "auto":
-        return [draw(n, wanted, estimator.random_state)]
-    index = draw(n, MOST_QUERIES, estimator.random_state)
-    return [np.sort(index[part]) for part in estimator._query_rounds(len(index))]
+        return estimator.query_rounds(n)
+    wanted, seed = estimator.n_queries, stream_of(estimator.random_state, QUERIES)
+    if wanted is None or (not isinstance(wanted, str) and wanted >= n):
+        return [np.random.default_rng(stream_of(0, GROUPS)).permutation(n)]
+    if not isinstance(wanted, str) and wanted >= 1:
+        return [_shuffled(draw(n, wanted, seed))]
+    index = _shuffled(draw(n, MOST_QUERIES, seed))
+    return [index[part] for part in estimator.query_rounds(len(index))]
+
+
+def _shuffled(index: NDArray) -> NDArray:
+    return np.random.default_rng(stream_of(0, GROUPS)).permutation(index)
 
 
 # the planner --------------------------------------------------------------------------------------
@@ -179,29 +194,7 @@ def _require_small_partitions(rows: Rows, team: Workers) -> None:
 
 def task_memory(estimator: Any, team: Workers) -> int | None:
     """Bytes for the temporaries of a task."""
-    if estimator.memory_limit is not None or np.isinf(team.room):
-        return estimator.memory_limit
+    limit = as_device(estimator.device).memory_limit
+    if limit is not None or np.isinf(team.room):
+        return limit
     return int(TASK_SHARE * team.room)
-
-
-def described(function: Any, estimator: Any, rows: Rows) -> SimpleNamespace:
-    """What a fitted estimator keeps of a function, without its rows."""
-    s = rows.summary
-    kept = {
-        name: getattr(function, name)
-        for name in ("bandwidth", "penalty", "bandwidth_", "penalty_")
-        if hasattr(function, name)
-    }
-    bounds = np.array([s.Y.low.min(), s.Y.high.max()])
-    return SimpleNamespace(
-        **kept,
-        leaves_out=function.leaves_out,
-        n_features_in_=s.n_features,
-        X_=np.empty(0, s.dtype),
-        Y_=bounds,
-    )
-
-
-def first_round(estimator: Any, n: int) -> int:
-    first = query_rounds(estimator, n)[0]
-    return n if first is None else len(first)

@@ -15,18 +15,19 @@ from sklearn.preprocessing._data import _handle_zeros_in_scale, _is_constant_fea
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ejop._dask.base import OnCluster, blocks_of, stacked
-from ejop._dask.choices import settled_ridge
+from ejop._dask.base import Absent, OnCluster, blocks_of, stacked
+from ejop._dask.choices import ridge_on_centers
 from ejop._dask.cluster import constant, find_client, keep, run, tree, workers
 from ejop._dask.collections import check_rows, partitions
 from ejop._dask.metrics import fit_metric
 from ejop._dask.plan import BROADCAST_SHARE
-from ejop._dask.rows import Block, Moments, Rows, draw, join
+from ejop._dask.rows import Rows, draw
 from ejop._dask.search import Rule, merge_found, nearest_in
 from ejop.estimators._predictor import RADIUS_NEIGHBOR, _plain_votes
 from ejop.functions import RidgeFunction
 from ejop.metric import components
 from ejop.neighbors import Votes
+from ejop.rows import Block, Moments, join_blocks
 from ejop.scaling import make_scaler
 from ejop.tuning import Setting
 
@@ -85,7 +86,7 @@ class DaskPredictor(OnCluster):
         twin = self._plain().set_params(random_state=self._seed(), refit=False)
         twin.__dict__.update({k: v for k, v in vars(self).items() if k in ("classes_", "_flat")})
         seed = check_random_state(twin.random_state).randint(2**31 - 1)
-        sample = rows.sample(draw(rows.n, self.tuning_rows, seed) if self._thins(rows) else None)
+        sample = rows.gathered(draw(rows.n, self.tuning_rows, seed) if self._thins(rows) else None)
         setting, told = run(client, delayed(_tuned)(constant(twin), sample, seed))
         self.__dict__.update(told)
         if self.refit:
@@ -108,18 +109,18 @@ class DaskPredictor(OnCluster):
         metric: Any = None
         center = None
         for power, rank in (*setting.earlier, (setting.power, setting.n_components)):
-            mapped = rows.mapped(client, Prepared(scaler, L, spread, class_weights))
+            mapped = rows.mapped(Prepared(scaler, L, spread, class_weights))
             metric = twin._configured(setting.function, rows.n, seed)
             metric.n_features_in_ = mapped.summary.n_features
             metric.classes_ = np.arange(mapped.summary.n_outputs)
-            self._function = fit_metric(client, metric, mapped, self.reduction).function
+            self._function = fit_metric(client, metric, mapped, self.reduction).whole
             center = mapped.summary.X.mean if center is None else center
             before = L
             found = (metric.eigenvalues_, metric.eigenvectors_)
             L = components(*found, power=power, n_components=rank) @ L
         self.scaler_, self.metric_estimator_, self._before = scaler, metric, before
         self._center = center  # of the scaled rows: the first round maps them by the identity
-        self._training = rows.mapped(client, Prepared(scaler, L, None, class_weights))
+        self._training = rows.mapped(Prepared(scaler, L, None, class_weights))
         self.plan_ = self.metric_estimator_.plan_
         self._settle_rule(client, setting)
         self._n_features_out = len(L)
@@ -148,14 +149,14 @@ class DaskPredictor(OnCluster):
             self._ridge = self._rule_ridge(client, rows)
             return
         small = rows.nbytes <= BROADCAST_SHARE * team.memory
-        self._references = [delayed(join)(rows.blocks)] if small else rows.grouped().blocks
+        self._references = [delayed(join_blocks)(rows.blocks)] if small else rows.grouped().blocks
         if self.rule == "hnn":
             self.radius_ = self._radius_of(client, rows, setting.size)
 
     def _rule_ridge(self, client: Any, rows: Rows) -> Any:
         function = RidgeFunction(random_state=0)
         if rows.n > function.most_rows():
-            return settled_ridge(client, function, rows)
+            return ridge_on_centers(client, function, rows)
         return keep(client, delayed(_ridge_of_all)(constant(function), rows.blocks))
 
     def _radius_of(self, client: Any, rows: Rows, quantile: float) -> float:
@@ -164,7 +165,7 @@ class DaskPredictor(OnCluster):
             return float(self.radius)
         k = min(RADIUS_NEIGHBOR + 1, rows.n)  # a row's first neighbour is itself
         index = draw(rows.n, RADIUS_ROWS, 0) if rows.n > RADIUS_ROWS else None
-        Z = keep(client, delayed(_rows_of)(rows.sample(index)))
+        Z = keep(client, delayed(_rows_of)(rows.gathered(index)))
         found = [delayed(nearest_in)(Z, block, k) for block in self._references]
         furthest = delayed(_furthest)(tree(found, partial(merge_found, k=k)))
         return float(np.quantile(run(client, furthest), quantile))
@@ -220,13 +221,8 @@ class DaskPredictor(OnCluster):
         shares = np.where(flat, error > 0, error / np.where(flat, 1, spread))
         return float(1 - shares.mean())
 
-    def kneighbors(self, X: Any, n_neighbors: int | None = None) -> Any:
-        """Not on a cluster: ``to_local().kneighbors(X)``."""
-        self._absent("kneighbors", "use to_local().kneighbors(X)")
-
-    def explain(self, X: Any) -> Any:
-        """Not on a cluster: ``to_local().explain(X)``."""
-        self._absent("explain", "use to_local().explain(X)")
+    kneighbors = Absent("use to_local().kneighbors(X)")
+    explain = Absent("use to_local().explain(X)")
 
     def to_local(self, references: bool = True) -> Any:
         """The plain predictor, fitted, with the training rows that it predicts by.
@@ -247,7 +243,7 @@ class DaskPredictor(OnCluster):
             return local
         rows, client = self._bound("_training"), find_client(self.client)
         self._require_memory(2 * rows.nbytes)
-        block = run(client, delayed(join)(rows.blocks))
+        block = run(client, delayed(join_blocks)(rows.blocks))
         local._rows, local._Y, local._w = block.X, block.Y.astype(np.float64), block.w
         local._kept = np.arange(rows.n)
         local.metric_estimator_.function_ = run(client, self._function)
@@ -304,7 +300,7 @@ def _robust(block: Block) -> Any:
 
 
 def _ridge_of_all(function: RidgeFunction, blocks: list[Block]) -> RidgeFunction:
-    block = join(blocks)
+    block = join_blocks(blocks)
     return RidgeFunction(**function.get_params()).fit(block.X, block.Y, block.w)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,12 @@ from dask.sizeof import sizeof
 from numpy.typing import NDArray
 from sklearn.utils.random import sample_without_replacement
 
-from ejop._dask.cluster import constant, run, tree
-from ejop.backends.gaussian import WeightedSums
-from ejop.backends.plan import format_bytes
+from ejop._dask.cluster import constant, keep, run, tree
+from ejop.choice import query_blocks, some_rows
 from ejop.functions import Function
-from ejop.functions._base import one_hot_labels
-from ejop.selection import some_rows
+from ejop.rows import Block, Summary, join_blocks, nbytes_of
+from ejop.sums import Form, WeightedSums
+from ejop.sums.plan import format_bytes
 
 #: rows beyond which a draw does not number them all; up to there draws are those of one machine
 MANY_ROWS = 10_000_000
@@ -26,187 +25,29 @@ MANY_ROWS = 10_000_000
 BLOCK_BYTES = 16 * 2**20
 
 
-@dataclass
-class Block:
-    """Some rows: neighbours in order, or a sample.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n, n_features)
-    Y : ndarray of shape (n, n_outputs)
-    w : ndarray of shape (n,) or None
-    index : ndarray of shape (n,)
-        Number of each row among all rows.
-    """
-
-    X: NDArray
-    Y: NDArray
-    w: NDArray | None
-    index: NDArray
-
-    def __len__(self) -> int:
-        return len(self.X)
-
-    def __sizeof__(self) -> int:
-        """Bytes of the arrays: Dask plans and spills by them."""
-        return nbytes_of(self)
-
-    def take(self, index: NDArray | None) -> Block:
-        """The rows of these numbers among all rows; all of the block for None."""
-        if index is None:
-            return self
-        rows = index - self.index[0]
-        w = None if self.w is None else self.w[rows]
-        return Block(self.X[rows], self.Y[rows], w, index)
-
-    def own(self, queries: NDArray) -> NDArray:
-        """Row of this block that each query is, by its number among all rows; -1 for none."""
-        rows = queries - self.index[0]
-        return np.where((rows >= 0) & (rows < len(self)), rows, -1)
-
-    @property
-    def weights(self) -> NDArray:
-        """Weights, ones where none were given."""
-        return np.ones(len(self)) if self.w is None else self.w
-
-
-def nbytes_of(holder: Any) -> int:
-    """Bytes of the arrays that an object holds."""
-    return 100 + sum(v.nbytes for v in vars(holder).values() if isinstance(v, np.ndarray))
-
-
 # Dask plans transfers and spills by sizes, and knows those of arrays alone.
 sizeof.register(Function, nbytes_of)
 sizeof.register(WeightedSums, nbytes_of)
-
-
-def join(blocks: list[Block]) -> Block:
-    """Blocks one after another."""
-    if len(blocks) == 1:
-        return blocks[0]
-    weighted = blocks[0].w is not None
-    return Block(
-        np.concatenate([block.X for block in blocks]),
-        np.concatenate([block.Y for block in blocks]),
-        np.concatenate([block.weights for block in blocks]) if weighted else None,
-        np.concatenate([block.index for block in blocks]),
-    )
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Count, bounds, mean and sum of squared deviations of each column; parts merge."""
-
-    n: int
-    low: NDArray
-    high: NDArray
-    mean: NDArray
-    squares: NDArray
-
-    @classmethod
-    def of(cls, X: NDArray) -> Moments:
-        """Moments of some rows, at least one."""
-        mean = X.mean(0, dtype=np.float64)
-        squares = ((X - mean) ** 2).sum(0)
-        return cls(len(X), X.min(0), X.max(0), mean, squares)
-
-    def merge(self, other: Moments) -> Moments:
-        """Moments of both sets of rows."""
-        n = self.n + other.n
-        gap = other.mean - self.mean
-        return Moments(
-            n,
-            np.minimum(self.low, other.low),
-            np.maximum(self.high, other.high),
-            self.mean + gap * (other.n / n),
-            self.squares + other.squares + gap**2 * (self.n * other.n / n),
-        )
-
-    @property
-    def variance(self) -> NDArray:
-        """Variance of each column."""
-        return self.squares / self.n
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What all rows together say, from sums that merge.
-
-    Attributes
-    ----------
-    X, Y : Moments
-    weight : float
-        Sum of the weights.
-    target : ndarray of shape (n_outputs,)
-        Weighted sum of Y.
-    one_hot : bool
-        Whether every row of Y has one 1 and zeros.
-    dtype : dtype
-        Of X.
-    """
-
-    X: Moments
-    Y: Moments
-    weight: float
-    target: NDArray
-    one_hot: bool
-    dtype: np.dtype
-
-    @classmethod
-    def of(cls, block: Block) -> Summary:
-        """Summary of one block."""
-        return cls(
-            Moments.of(block.X),
-            Moments.of(block.Y),
-            float(block.weights.sum()),
-            block.weights @ block.Y,
-            one_hot_labels(block.Y) is not None,
-            block.X.dtype,
-        )
-
-    @staticmethod
-    def join(parts: list[Summary]) -> Summary:
-        """Summary of several blocks."""
-        return reduce(Summary._merge, parts)
-
-    def _merge(self, other: Summary) -> Summary:
-        return Summary(
-            self.X.merge(other.X),
-            self.Y.merge(other.Y),
-            self.weight + other.weight,
-            self.target + other.target,
-            self.one_hot and other.one_hot,
-            self.dtype,
-        )
-
-    @property
-    def prior(self) -> NDArray:
-        """Weighted mean target."""
-        return self.target / self.weight
-
-    @property
-    def n_features(self) -> int:
-        """Columns of X."""
-        return len(self.X.mean)
-
-    @property
-    def n_outputs(self) -> int:
-        """Columns of Y."""
-        return len(self.Y.mean)
+sizeof.register(Form, lambda form: 4 * nbytes_of(form.function))  # rows and their tables
 
 
 @dataclass(frozen=True)
 class Rows:
     """All training rows, as delayed blocks that are none of them empty.
 
+    They are a :class:`ejop.choice.RowSource`: bandwidths and penalties are chosen by them as they
+    are by rows in memory.
+
     Attributes
     ----------
+    client : Client
     blocks : list of Delayed
         Of :class:`Block`.
     lengths : list of int
     summary : Summary
     """
 
+    client: Any
     blocks: list[Any]
     lengths: list[int]
     summary: Summary
@@ -229,12 +70,25 @@ class Rows:
     def __str__(self) -> str:
         return f"{self.n} rows in {len(self.blocks)} blocks, {format_bytes(self.nbytes)}"
 
-    def mapped(self, client: Any, change: Callable[[Block], Block]) -> Rows:
+    def mapped(self, change: Callable[[Block], Block]) -> Rows:
         """Rows changed block by block, lazily; their summary is computed."""
         task = constant(change)
         blocks = [delayed(_change)(task, block) for block in self.blocks]
-        summary = run(client, tree([delayed(Summary.of)(block) for block in blocks], Summary.join))
-        return replace(self, blocks=blocks, summary=summary)
+        return replace(self, blocks=blocks, summary=_summed_up(self.client, blocks))
+
+    def draw(self, at_most: int, random_state: Any) -> NDArray:
+        """Sorted row numbers drawn at random: those that one machine would draw, up to 10^7."""
+        return draw(self.n, at_most, random_state)
+
+    def sweep(self, sample: Any, work: Callable[..., NDArray], merge: Any) -> Any:
+        """What a sample finds in each block, merged by a tree; it stays on the workers."""
+        task = constant(work)
+        found = [delayed(_swept)(task, sample, block) for block in self.blocks]
+        return tree(found, merge.reduce)
+
+    def apply(self, work: Callable[..., Any], sample: Any, *arguments: Any) -> Any:
+        """A function of the sample, on a worker."""
+        return run(self.client, delayed(work)(sample, *map(constant, arguments)))
 
     def grouped(self, n_bytes: float | None = None, *, parts: int = 1) -> Rows:
         """Small neighbours joined, so that few tasks do the work of many, but ``parts`` remain."""
@@ -250,7 +104,7 @@ class Rows:
         blocks = [
             self.blocks[group[0]]
             if len(group) == 1
-            else delayed(join)([self.blocks[i] for i in group])
+            else delayed(join_blocks)([self.blocks[i] for i in group])
             for group in groups
         ]
         return replace(
@@ -270,9 +124,13 @@ class Rows:
             if len(part)
         ]
 
-    def sample(self, index: NDArray | None) -> Any:
+    def gathered(self, index: NDArray | None) -> Any:
         """One delayed block of the rows of these (sorted) numbers, made on a worker."""
-        return delayed(join)([part for part, _ in self.takes(index)])
+        return delayed(join_blocks)([part for part, _ in self.takes(index)])
+
+    def sample(self, index: NDArray) -> Any:
+        """The same, made now and kept there."""
+        return keep(self.client, self.gathered(index))
 
 
 def _change(change: Callable[[Block], Block], block: Block) -> Block:
@@ -281,6 +139,16 @@ def _change(change: Callable[[Block], Block], block: Block) -> Block:
 
 def _take(block: Block, index: NDArray) -> Block:
     return block.take(index)
+
+
+def _swept(work: Callable[..., NDArray], sample: Block, block: Block) -> NDArray:
+    """Some queries at a time, side by side: distances to a block take memory."""
+    parts = query_blocks(np.arange(len(sample)), len(block))
+    return np.concatenate([work(part, sample.rows(part), block) for part in parts], axis=1)
+
+
+def _summed_up(client: Any, blocks: list[Any]) -> Summary:
+    return run(client, tree([delayed(Summary.of)(block) for block in blocks], Summary.join))
 
 
 def draw(n: int, at_most: int, random_state: Any) -> NDArray:
@@ -326,8 +194,7 @@ def read(
         if seen.n:
             blocks.append(delayed(_load)(load, *part, start, seen.n))
         start += seen.n
-    summary = run(client, tree([delayed(Summary.of)(block) for block in blocks], Summary.join))
-    return Rows(blocks, [seen.n for seen in full], summary)
+    return Rows(client, blocks, [seen.n for seen in full], _summed_up(client, blocks))
 
 
 def _look(reader: Any, x: Any, y: Any, w: Any) -> Any:

@@ -11,8 +11,8 @@ from dask import delayed
 from numpy.typing import NDArray
 
 from ejop._dask.cluster import tree
-from ejop._dask.rows import Block
 from ejop.neighbors import Balls, Votes, merge_nearest, nearest, vote, within
+from ejop.rows import Block
 
 
 @dataclass

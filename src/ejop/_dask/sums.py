@@ -12,40 +12,25 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ejop._dask.broadcast import Broadcast
 from ejop._dask.cluster import Workers
-from ejop._dask.plan import (
-    Sum,
-    choose_reduction,
-    query_rounds,
-)
+from ejop._dask.plan import Sum, choose_reduction, query_rounds
 from ejop._dask.rows import Rows
-from ejop._dask.tiles import tiles_of
+from ejop._dask.tiles import Rowless, Tiles
+from ejop.executors.expectation import require_finite
 
 
 def expectation(client: Any, estimator: Any, rows: Rows, team: Workers, reduction: str) -> Sum:
     """The sum for a plain, unfitted EJOP or EGOP over rows on the workers."""
-    function = estimator._make_function()
+    function = estimator.make_function()
     reduction, why = choose_reduction(function, rows, team, reduction)
-    adder: Any = Broadcast if reduction == "broadcast" else tiles_of(function, rows)
-    run_ = adder(client, estimator, function, rows, team)
-    total, zeroed, rounds = None, 0, query_rounds(estimator, rows.n)
-    for queries in rounds:
-        part, n_zeroed = run_.add(queries)
-        total = part if total is None else total.merge(part)
-        zeroed += n_zeroed
-        if total.relative_error() <= estimator.tol:
-            break
-    assert total is not None
-    if not np.isfinite(total._sum).all():
-        raise FloatingPointError(
-            f"the derivatives of {function!r} are not finite; check what it predicts near the "
-            "training rows, and scale the columns of `X` if their values are very large."
-        )
-    plan = run_.plan(total)
+    walk: Any = Tiles if function.divisible else Rowless
+    if reduction == "broadcast":
+        walk = Broadcast
+    walked = walk(client, estimator, function, rows, team)
+    total, zeroed = estimator.sum_rounds(query_rounds(estimator, rows.n), walked.add)
+    require_finite(total, function)
+    plan = walked.plan(total)
     plan.notes.insert(0, why)
-    found = Sum(total, plan, run_.job.step, run_.described, run_.whole())
-    found.zeroed, found.min_mass = zeroed, run_.job.min_mass
-    return found
+    terms, step = walked.terms, walked.step
+    return Sum(total, zeroed, plan, step, walked.function, walked.whole(), terms.min_mass)

@@ -13,33 +13,37 @@ import numpy as np
 from dask import delayed
 from numpy.typing import NDArray
 
-from ejop._dask.broadcast import block_sum, checked, merged
-from ejop._dask.choices import settle, settled_ridge, settled_smoother
-from ejop._dask.cluster import Workers, constant, keep, run, tree
+from ejop._dask.broadcast import checked, grouped_plan
+from ejop._dask.choices import solved_ridge
+from ejop._dask.cluster import Workers, constant, run, tree
 from ejop._dask.plan import (
     STATE_SHARE,
     STATE_WIDTH,
     STATES,
     TASKS_PER_THREAD,
     ClusterPlan,
-    Job,
-    described,
-    first_round,
-    task_memory,
+    make_job,
 )
-from ejop._dask.rows import Block, Rows
-from ejop.backends.gaussian import WeightedSums
-from ejop.backends.plan import MAX_BLOCK, format_bytes, group_size, make_plan
+from ejop._dask.rows import Rows
+from ejop.executors.expectation import Averager, Terms, merged
 from ejop.functions import Function, RidgeFunction
-from ejop.outerproduct import OuterProduct
+from ejop.rows import Block, join_blocks, whole_block
+from ejop.sums import Form, OuterProduct, WeightedSums, prepare
+from ejop.sums.engine import HOST
+from ejop.sums.form import Request
+from ejop.sums.plan import format_bytes, make_plan
 
-
-def tiles_of(function: Function, rows: Rows) -> type:
-    return Tiles if function.divisible else Rowless
+#: queries handled at once within a task
+QUERIES = HOST.max_block
+#: share of a task's memory that the tables of some references take, and these at the least
+TABLE_SHARE, MIN_TILE = 0.3, 256
 
 
 class _Blockwise:
     """What sums over blocks share: a job that is known without looking at all rows."""
+
+    method, block = "", QUERIES
+    notes: tuple[str, ...] = ()
 
     def __init__(
         self, client: Any, estimator: Any, function: Any, rows: Rows, team: Workers
@@ -51,20 +55,11 @@ class _Blockwise:
                 f"`min_mass`={estimator.min_mass!r} counts rows among all references, which tiles "
                 "do not; use min_mass=None, or reduction='broadcast' where they fit a worker."
             )
-        self.function = function = self.settled(function)
+        self.job = make_job(estimator, rows, team)
+        self.function = self.settled(function)
+        self.step = estimator.choose_step(self.function)
+        self.terms: Terms = estimator.terms(self.function)
         self.tasks = 0
-        self.described = described(function, estimator, rows)
-        n_queries = first_round(estimator, rows.n)
-        self.job = Job(
-            estimator=estimator,
-            step=estimator._choose_step(function),
-            leave_one_out=estimator.leave_one_out and function.leaves_out,
-            softmax=estimator._softmax(),
-            diagonal=estimator.diagonal,
-            min_mass=None,
-            memory=task_memory(estimator, team),
-            batch=group_size(rows.summary.n_features, n_queries),
-        )
 
     def settled(self, function: Any) -> Any:
         """The function without rows, with everything chosen."""
@@ -90,9 +85,6 @@ class _Blockwise:
             tasks=self.tasks,
         )
 
-    method, block = "", MAX_BLOCK
-    notes: tuple[str, ...] = ()
-
 
 class Tiles(_Blockwise):
     """Sums of a smoother over the blocks of references."""
@@ -100,75 +92,75 @@ class Tiles(_Blockwise):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         s, room = self.rows.summary, self.team.room
-        columns = s.n_features + 1 if self.job.step is None else 2 * s.n_features
-        self.state_bytes = (s.n_outputs + 1) * columns * 8
+        self.form = prepare(self.function, self.step)
+        self.state_bytes = (s.n_outputs + 1) * Request(self.step).columns(s.n_features) * 8
         fitting = 2**62 if np.isinf(room) else int(STATE_SHARE * room / STATES / self.state_bytes)
-        self.block = max(MAX_BLOCK, fitting)
+        self.block = max(QUERIES, fitting)
         self.method = f"{self.function.kernel}-sums"
 
     def settled(self, function: Any) -> Any:
         """The smoother with its bandwidth."""
-        return settled_smoother(self.client, function, self.rows)
+        return function.settle(self.rows)
 
-    def add(self, queries: NDArray | None) -> tuple[OuterProduct, int]:
+    def add(self, queries: NDArray) -> tuple[OuterProduct, int]:
         """Outer products of some rows, in rounds that read all references once each."""
-        n = self.rows.n if queries is None else len(queries)
-        total = None
-        for index in self._rounds(queries, n):
-            part, _ = run(self.client, self._round(index))
-            total = part if total is None else total.merge(part)
-        assert total is not None
-        return checked((total, 0), n)
+        parts = [run(self.client, self._round(index)) for index in self._rounds(queries)]
+        return checked(merged(parts), len(queries))
 
-    def _rounds(self, queries: NDArray | None, n: int) -> list[NDArray]:
-        """Row numbers of each round, about equally many."""
-        index = np.arange(n) if queries is None else queries
-        size = min(self.block, max(MAX_BLOCK, n))
-        count = -(-n // size)
+    def _rounds(self, queries: NDArray) -> list[NDArray]:
+        """Row numbers of each round, sorted, about equally many."""
+        n = len(queries)
+        count = -(-n // min(self.block, max(QUERIES, n)))
         most = -(-n // count)
         self.notes = (
             f"{count} round{'s' * (count > 1)} of at most {most} queries, whose sums take "
             f"{format_bytes(most * self.state_bytes)}; each reads {len(self.rows.blocks)} blocks "
             "of references",
         )
-        return np.array_split(index, count)
+        return [np.sort(part) for part in np.array_split(queries, count)]
 
     def _round(self, index: NDArray) -> Any:
         """Delayed outer products of some queries."""
-        queries = keep(self.client, self.rows.sample(index))
-        function, job = constant(self.function), constant(self.job)
+        queries = self.rows.sample(index)
+        task = constant((self.form, self.job, self.terms))
         self.tasks += len(self.rows.blocks)
-        tiles = [delayed(_tile)(function, block, queries, job) for block in self.rows.blocks]
+        tiles = [delayed(_tile)(task, block, queries) for block in self.rows.blocks]
         sums = tree(tiles, _merged_sums, STATE_WIDTH)
-        return delayed(_close)(sums, function, queries, job)
+        return delayed(_close)(task, sums, queries)
 
     def whole(self) -> Any:
         """The function with all rows, delayed."""
-        return delayed(_with_all)(constant(self.function), self.rows.blocks)
+        return delayed(_holding_all)(constant(self.function), self.rows.blocks)
 
 
-def _with_all(function: Function, blocks: list[Block]) -> Function:
-    X, Y = (np.concatenate([getattr(b, name) for b in blocks]) for name in ("X", "Y"))
-    weighted = blocks[0].w is not None
-    return function.with_rows(
-        X, Y, np.concatenate([b.weights for b in blocks]) if weighted else None
-    )
+def _holding_all(function: Any, blocks: list[Block]) -> Function:
+    function = function[0] if isinstance(function, tuple) else function
+    return function.holding(join_blocks(blocks))
 
 
-def _slices(n: int) -> Iterator[slice]:
-    return (slice(s, min(s + MAX_BLOCK, n)) for s in range(0, n, MAX_BLOCK))
+def _slices(n: int, size: int) -> Iterator[slice]:
+    return (slice(s, min(s + size, n)) for s in range(0, n, size))
 
 
-def _tile(function: Any, block: Block, queries: Block, job: Job) -> WeightedSums:
-    """Sums of the queries over one block of references."""
-    part = function.with_rows(block.X, block.Y, block.w)
-    exclude = block.own(queries.index) if job.leave_one_out else None
-    part.prepare(job.step, budget=job.memory, n_queries=len(queries))
-    found = [
-        part.sums(queries.X[s], job.step, None if exclude is None else exclude[s])
-        for s in _slices(len(queries))
-    ]
-    return WeightedSums.join(found)
+def _tile(task: Any, block: Block, queries: Block) -> WeightedSums:
+    """Sums of the queries over one block of references, a piece of it at a time."""
+    form, job, terms = task
+    size = len(block)
+    if job.memory is not None:
+        width = 3 * form.d * form.kind.itemsize
+        size = max(MIN_TILE, int(TABLE_SHARE * job.memory / width))
+    exclude = queries.index if terms.leave_one_out else None
+    total = None
+    for piece in _slices(len(block), size):
+        tile = form.tile(block.rows(piece))
+        found = [
+            form.sums(form.queries(queries.X[s]), tile, None if exclude is None else exclude[s])
+            for s in _slices(len(queries), QUERIES)
+        ]
+        part = WeightedSums.join(found)
+        total = part if total is None else total.absorb(part)
+    assert total is not None
+    return total
 
 
 def _merged_sums(parts: list[WeightedSums]) -> WeightedSums:
@@ -178,21 +170,27 @@ def _merged_sums(parts: list[WeightedSums]) -> WeightedSums:
     return total
 
 
-def _close(sums: WeightedSums, function: Any, queries: Block, job: Job) -> tuple[OuterProduct, int]:
-    """Outer products from sums over all references."""
-    own = function.with_rows(queries.X, queries.Y, queries.w)
-    total = job.empty(function.n_outputs_, function.n_features_in_)
-    for s in _slices(len(queries)):
-        exclude = np.arange(s.start, s.stop) if job.leave_one_out else None
-        part = copy_of(sums[s])
-        J = own.derived(part, job.step, exclude, softmax=job.softmax)
-        total.add(J, None if queries.w is None else queries.w[s])
+def _close(task: Any, sums: WeightedSums, queries: Block) -> tuple[OuterProduct, int]:
+    """Outer products from sums over all references, rows dealt to groups at random."""
+    form, job, terms = task
+    total = OuterProduct(form.c, form.d, diagonal=terms.diagonal, batch=job.batch)
+    order = np.random.default_rng(len(queries)).permutation(len(queries))
+    for s in _slices(len(queries), QUERIES // job.batch * job.batch):
+        own = queries.rows(order[s])
+        J = form.derive(
+            sums[order[s]],
+            form.queries(own.X),
+            lambda own=own: _prior(form, own, terms.leave_one_out),
+            softmax=terms.softmax,
+        )
+        total.add(J, own.w)
     return total, 0
 
 
-def copy_of(sums: WeightedSums) -> WeightedSums:
-    """Sums that may be used up: a task must not change what it is given."""
-    return WeightedSums(sums.sums.copy(), sums.total.copy(), sums.top)
+def _prior(form: Form, own: Block, leave_out: bool) -> NDArray:
+    if leave_out:
+        return form.summary.prior_without(own.Y, own.weights)
+    return np.tile(form.summary.prior, (len(own), 1))
 
 
 class Rowless(_Blockwise):
@@ -202,45 +200,49 @@ class Rowless(_Blockwise):
 
     def settled(self, function: Any) -> Any:
         """Fit what is to be fitted; keep it on the workers."""
-        self.frozen = not isinstance(function, RidgeFunction)
-        if self.frozen:
-            self.method = "model"
-            self.notes = ("a frozen model needs no references",)
-            function.fit(*_stand_ins(self.rows))
-            self.kept = constant(settle(function, self.rows))
+        if isinstance(function, RidgeFunction):
+            self.method = "ridge"
+            self.kept = solved_ridge(self.client, function, self.rows)
+            self.notes = (
+                f"{min(function.n_centers, self.rows.n)} Nystrom centres drawn across the blocks; "
+                "the normal equations are summed over them",
+            )
             return function
-        self.method = "ridge"
-        self.kept = settled_ridge(self.client, function, self.rows)
-        self.notes = (
-            f"{min(function.n_centers, self.rows.n)} Nystrom centres drawn across the blocks; the "
-            "normal equations are summed over them",
-        )
+        self.method = "model"
+        self.notes = ("a frozen model needs no references",)
+        function = function.settle(self.rows).holding(_stand_ins(self.rows))
+        function.solve(HOST)
+        self.kept = constant((function, None))
         return function
 
-    def add(self, queries: NDArray | None) -> tuple[OuterProduct, int]:
+    def add(self, queries: NDArray) -> tuple[OuterProduct, int]:
         """Outer products of some rows, block by block."""
-        n = self.rows.n if queries is None else len(queries)
-        job = constant(self.job)
-        parts = self.rows.takes(queries)
-        tasks = [delayed(_rowless_sum)(self.kept, block, job) for block, _ in parts]
+        task = constant((self.estimator, self.job, self.terms, self.step))
+        parts = self.rows.takes(np.sort(queries))
+        tasks = [delayed(_rowless_sum)(self.kept, block, task) for block, _ in parts]
         self.tasks += len(tasks)
-        return checked(run(self.client, tree(tasks, merged)), n)
+        return checked(run(self.client, tree(tasks, merged)), len(queries))
 
     def whole(self) -> Any:
         """The function with all rows, delayed."""
-        return delayed(_with_all)(self.kept, self.rows.blocks)
+        return delayed(_holding_all)(self.kept, self.rows.blocks)
 
 
-def _stand_ins(rows: Rows) -> tuple[NDArray, NDArray]:
+def _stand_ins(rows: Rows) -> Block:
     """Two rows and targets of the mean and spread of all."""
     s = rows.summary
     spread = np.sqrt(s.X.variance)
     X = np.stack([s.X.mean - spread, s.X.mean + spread]).astype(s.dtype)
-    return X, np.eye(s.n_outputs)[[0, -1]] if s.one_hot else np.stack([s.Y.low, s.Y.high])
+    Y = np.eye(s.n_outputs)[[0, -1]] if s.one_hot else np.stack([s.Y.low, s.Y.high])
+    return whole_block(X, Y, None)
 
 
-def _rowless_sum(function: Function, block: Block, job: Job) -> tuple[OuterProduct, int]:
-    part = function.with_rows(block.X, block.Y, block.w)
+def _rowless_sum(kept: Any, block: Block, task: Any) -> tuple[OuterProduct, int]:
+    (function, system), (estimator, job, terms, step) = kept, task
     n = len(block)
-    plan = make_plan(part, n, job.step, n_jobs=job.estimator.n_jobs or 1, memory_limit=job.memory)
-    return block_sum(part, np.arange(n), plan, job)
+    n_excluded = n if terms.leave_one_out else 0
+    part = function.holding(block)
+    form = part.form(Request(step, HOST, job.memory, n, n_excluded, system))
+    plan = make_plan(form, n, n_jobs=estimator.n_jobs or 1, memory_limit=job.memory)
+    order = np.random.default_rng(n).permutation(n)
+    return Averager([form], grouped_plan(plan, job), terms).add(order)

@@ -39,7 +39,7 @@ ALLOWED = frozenset(
         "ejop.functions._ridge.RidgeFunction",
         "ejop.kernels.Compact",
         "ejop.kernels.Gaussian",
-        "ejop.outerproduct.OuterProduct",
+        "ejop.sums.OuterProduct",
         "ejop.scaling.HellingerScaler",
         "numpy.dtype",
     }

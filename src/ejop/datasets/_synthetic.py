@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from ejop.differences import softmax
+from ejop.quotients import softmax
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -18,19 +16,23 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from ejop.backends.plan import Plan, make_plan
-from ejop.backends.torch import PRECISIONS, Engine, device_of, engines, follow, to_host
-from ejop.differences import check_step, jacobian, mass_threshold
+from ejop.arrays import follow, to_host
 from ejop.estimators._linear import LinearMetricEstimator
-from ejop.expectation import expected_outer_product
+from ejop.executors.expectation import Averager, Terms
 from ejop.functions import Function, KernelSmoother, ModelFunction, NeighborsSmoother, RidgeFunction
-from ejop.kernels import KERNELS
 from ejop.metric import components, eigh_descending
-from ejop.outerproduct import OuterProduct
 from ejop.progress import WRAPPERS, fit_task, track, with_callbacks
+from ejop.quotients import check_step, mass_threshold
+from ejop.rows import whole_block
+from ejop.seeds import GROUPS, QUERIES, stream_of
+from ejop.sums import OuterProduct, prepare
+from ejop.sums.engine import HOST, Engine, as_device, engines_for
+from ejop.sums.plan import Plan, make_plan
 
 #: queries of the first round of ``n_queries="auto"``; each round doubles the sample
 FIRST_ROUND = 256
+#: standard error of ``n_queries="auto"``, and confidence of ``min_mass="theory"``
+TOLERANCE, DELTA = 0.05, 0.05
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 
 
@@ -42,15 +44,15 @@ class OuterProductEstimator(LinearMetricEstimator):
             StrOptions({"kernel", "ball", "knn", "ridge"}),
             HasMethods(["fit", "predict"]),
         ],
-        "kernel": [StrOptions(set(KERNELS))],
         "bandwidth": [_POSITIVE, StrOptions({"auto"})],
-        "penalty": [_POSITIVE, StrOptions({"auto"})],
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "step": [_POSITIVE, StrOptions({"auto"}), "array-like"],
-        "differences": [StrOptions({"central", "analytic"})],
+        "step": [_POSITIVE, StrOptions({"auto", "analytic"}), "array-like"],
         "leave_one_out": ["boolean"],
-        "min_mass": [None, Interval(Integral, 1, None, closed="left"), StrOptions({"theory"})],
-        "delta": [Interval(Real, 0, 1, closed="neither")],
+        "min_mass": [
+            None,
+            StrOptions({"theory"}),
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, 1, closed="neither"),
+        ],
         "power": [Interval(Real, 0, None, closed="left")],
         "shrinkage": [Interval(Real, 0, None, closed="left")],
         "n_components": [
@@ -60,18 +62,17 @@ class OuterProductEstimator(LinearMetricEstimator):
             Interval(Real, 0, 1, closed="neither"),
         ],
         "diagonal": ["boolean"],
-        "n_queries": [None, Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "tol": [_POSITIVE],
-        "device": [None, str, list, tuple, HasMethods(["__reduce__"])],
-        "precision": [None, StrOptions(set(PRECISIONS))],
-        "memory_limit": [None, Interval(Integral, 1, None, closed="left")],
+        "n_queries": [
+            None,
+            StrOptions({"auto"}),
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, 1, closed="neither"),
+        ],
+        "device": "no_validation",  # by ``engines_for``, whose errors name what is there
         "n_jobs": [None, Integral],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
-
-    #: where the sums run; none for NumPy and for a cluster
-    _devices: Sequence[Engine] = ()
 
     # for subclasses -------------------------------------------------------------------------
 
@@ -102,15 +103,14 @@ class OuterProductEstimator(LinearMetricEstimator):
         """
         self._validate_params()
         self._forget()
+        engines, limit = engines_for(self.device, X)
         rows, Y, weights = self._validate(X, y, sample_weight, first=True)
         _require_two(rows)
-        function = self._make_function()
-        if self._devices and isinstance(function, RidgeFunction):  # the device solves
-            function._device_rows = min(one.most_centers() for one in self._devices)
-        function.fit(rows, Y, weights)
-        step = self._choose_step(function)
-        total, plan = self._sum(function, step, self._query_rounds(len(rows)), weights)
-        self._store(function, step, total, plan)
+        function = self.make_function().fit(rows, Y, weights, engine=engines[0])
+        step = self.choose_step(function)
+        rounds = self.query_rounds(len(rows))
+        total, plan = self._sum(function, step, rounds, engines, limit)
+        self.store(function, step, total, plan, engines[0])
         return self
 
     @with_callbacks
@@ -124,7 +124,10 @@ class OuterProductEstimator(LinearMetricEstimator):
         """Add rows: they join the references of f, and their outer products join the running mean.
 
         Each row's outer product is taken once, at f as it stood when the row arrived. The
-        bandwidth, penalty and step are chosen on the first call and kept.
+        bandwidth, penalty and step are chosen on the first call and kept. All rows stay as
+        references of f, so a call costs what n_new rows against all rows so far cost (and for
+        ridge the solution of their system again): a long stream of small calls costs as much as its
+        number of rows squared. To bound it, stop calling, or fit on a sample with ``n_queries``.
 
         Parameters
         ----------
@@ -140,21 +143,23 @@ class OuterProductEstimator(LinearMetricEstimator):
         """
         self._validate_params()
         first = not self.__sklearn_is_fitted__()
+        engines, limit = engines_for(self.device, X)
         rows, Y, weights = self._validate(X, y, sample_weight, first=first, classes=classes)
         queries = np.arange(len(rows))
         if first:
             _require_two(rows)
-            function = self._make_function().fit(rows, Y, weights)
-            step = self._choose_step(function)
+            function = self.make_function().fit(rows, Y, weights, engine=engines[0])
+            step = self.choose_step(function)
         else:
             old, step = self.function_, self._step
             queries += len(old.X_)
             weights = _joined_weights(old, weights, len(rows))
-            function = clone(old).set_params(**_settled(old))
+            function = clone(old).set_params(**chosen_settings(old))
             references = np.vstack([old.X_, rows.astype(old.X_.dtype, copy=False)])
-            function.fit(references, np.vstack([old.Y_, Y]), weights)
-        total, plan = self._sum(function, step, [queries], weights)
-        self._store(function, step, total if first else total.merge(self._outer_product), plan)
+            function.fit(references, np.vstack([old.Y_, Y]), weights, engine=engines[0])
+        total, plan = self._sum(function, step, [queries], engines, limit)
+        total = total if first else total.merge(self._outer_product)
+        self.store(function, step, total, plan, engines[0])
         return self
 
     def _validate(
@@ -169,7 +174,6 @@ class OuterProductEstimator(LinearMetricEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        self._devices = self._engines(X)
         X, y = self._checked(to_host(X), to_host(y), reset=first)
         Y = self._targets(y, classes, first=first).astype(X.dtype, copy=False)
         weights = None
@@ -193,144 +197,111 @@ class OuterProductEstimator(LinearMetricEstimator):
             y_numeric=False,
         )
 
-    def _engines(self, X: Any) -> list[Engine]:
-        """Devices that the sums run on; none for NumPy. A tensor brings its own."""
-        device = device_of(X) if self.device is None else self.device
-        if device is None:
-            return []
-        for name, unset in (("diagonal", False), ("min_mass", None)):
-            if getattr(self, name) != unset:
+    def make_function(self) -> Function:
+        """The unfitted function that the parameters describe."""
+        if not isinstance(self.function, str):
+            if self.bandwidth != "auto":
                 raise ValueError(
-                    f"`{name}`={getattr(self, name)!r} is not there with a device; use device=None."
+                    f"`bandwidth`={self.bandwidth!r} is for functions by name and "
+                    f"`function`={self.function!r} is an object; give it its own bandwidth."
                 )
-        return engines(device, self.precision, np.float32 if _is_single(X) else np.float64)
+            known = hasattr(self.function, "differences")
+            return clone(self.function) if known else ModelFunction(self.function)
+        if self.function == "knn" and self.bandwidth != "auto":
+            raise ValueError(
+                f"`bandwidth`={self.bandwidth!r} does not apply to function='knn', which has no "
+                "bandwidth; pass function=NeighborsSmoother(n_neighbors=...)."
+            )
+        return NAMED[self.function](self.bandwidth, self.random_state)
 
-    def _make_function(self) -> Function:
-        common = {"bandwidth": self.bandwidth, "random_state": self.random_state}
-        if isinstance(self.function, str):
-            registry = {
-                "kernel": lambda: KernelSmoother(self.kernel, **common),
-                "ball": lambda: KernelSmoother("boxcar", **common),
-                "knn": lambda: NeighborsSmoother(self.n_neighbors),
-                "ridge": lambda: RidgeFunction(self.kernel, penalty=self.penalty, **common),
-            }
-            return registry[self.function]()
-        if hasattr(self.function, "differences"):
-            return clone(self.function)
-        return ModelFunction(self.function)
-
-    def _choose_step(self, function: Function) -> NDArray | None:
+    def choose_step(self, function: Function) -> NDArray | None:
         """One step per feature, None for the analytic derivative."""
-        if self.differences == "analytic":
-            if not function.differentiable:
-                function.gradient(function.X_[:1])  # raises with the remedy
-            return None
-        automatic = isinstance(self.step, str) and self.step == "auto"
-        step = function.default_step() if automatic else self.step
-        return check_step(step, function.n_features_in_)
+        if isinstance(self.step, str):
+            if self.step == "analytic":
+                return None
+            return check_step(function.default_step(), function.n_features_in_)
+        return check_step(self.step, function.n_features_in_)
 
-    def _query_rounds(self, n: int) -> list[NDArray]:
-        """Rows to average over, in rounds; after each, ``n_queries="auto"`` may stop."""
-        if self.n_queries is None or (self.n_queries != "auto" and self.n_queries >= n):
-            return [np.arange(n)]
-        order = check_random_state(self.random_state).permutation(n)
-        if self.n_queries != "auto":
-            return [np.sort(order[: self.n_queries])]
+    @property
+    def _tolerance(self) -> float | None:
+        """Standard error at which a growing sample of queries is enough."""
+        if isinstance(self.n_queries, str):
+            return TOLERANCE
+        return self.n_queries if isinstance(self.n_queries, float) else None
+
+    def query_rounds(self, n: int) -> list[NDArray]:
+        """Rows to average over, in random order and in rounds; after each, a sample that grows may
+        be enough.
+
+        Groups of the standard error are consecutive rows, so the order must not be that of the
+        table, whose neighbours may be alike.
+        """
+        if self._tolerance is None and (self.n_queries is None or self.n_queries >= n):
+            # what all rows together give does not depend on a seed
+            return [np.random.default_rng(stream_of(0, GROUPS)).permutation(n)]
+        order = check_random_state(stream_of(self.random_state, QUERIES)).permutation(n)
+        if self._tolerance is None:
+            return [order[: self.n_queries]]
         ends = [FIRST_ROUND]
         while ends[-1] < n:
             ends.append(2 * ends[-1])
         return np.split(order, [end for end in ends if end < n])
+
+    def terms(self, function: Function) -> Terms:
+        """What is averaged."""
+        leave_out = self.leave_one_out and function.leaves_out
+        return Terms(leave_out, self._softmax(), self.diagonal, self._min_mass(function))
 
     def _sum(
         self,
         function: Function,
         step: NDArray | None,
         rounds: list[NDArray],
-        weights: NDArray | None,
+        engines: Sequence[Engine],
+        memory_limit: int | None,
     ) -> tuple[OuterProduct, Plan]:
-        leave_out = self.leave_one_out and function.leaves_out
-        prepare = self._on_devices if self._devices else self._on_host
-        add, plan, min_mass = prepare(function, step, len(rounds[0]), weights, leave_out)
-        total, zeroed = None, 0
-        counted = len(rounds) == 1 and not self._devices  # a device may halve its blocks
+        terms = self.terms(function)
+        n_queries = sum(map(len, rounds))  # of a sample that grows, as many as there may be
+        forms = [
+            prepare(
+                function,
+                step,
+                engine=engine,
+                budget=memory_limit or engine.budget(1),
+                n_queries=n_queries,
+                n_excluded=n_queries if terms.leave_one_out else 0,
+            )
+            for engine in engines
+        ]
+        plan = make_plan(forms[0], len(rounds[0]), n_jobs=self.n_jobs, memory_limit=memory_limit)
+        if forms[0].engine.on_device:
+            plan.notes.append(f"device: {'; '.join(engine.describe() for engine in engines)}")
+        average = Averager(forms, plan, terms)
+        counted = len(rounds) == 1 and not forms[0].engine.on_device  # a device may halve blocks
         n_blocks = len(plan.blocks(len(rounds[0]))) if counted else None
-        with fit_task(self, type(self).__name__, n_blocks), _released(function):
-            for queries in rounds:
-                part, n_zeroed = add(queries)
-                total = part if total is None else total.merge(part)
-                zeroed += n_zeroed
-                if total.relative_error() <= self.tol:
-                    break
-        assert total is not None
+        with fit_task(self, type(self).__name__, n_blocks):
+            total, zeroed = self.sum_rounds(rounds, lambda rows: average.add(rows, self._track))
         plan.n_queries = total.count
-        self._annotate(plan, function, total, min_mass, zeroed)
+        self.annotate(plan, function, total, terms.min_mass, zeroed)
         return total, plan
 
-    def _on_host(
-        self,
-        function: Function,
-        step: NDArray | None,
-        n_queries: int,
-        weights: NDArray | None,
-        leave_out: bool,
-    ) -> tuple[Callable[[NDArray], tuple[OuterProduct, int]], Plan, float | None]:
-        """How to sum some queries with NumPy and compiled loops, the plan, and the mass needed."""
-        plan = make_plan(
-            function,
-            n_queries,
-            step,
-            n_jobs=self.n_jobs,
-            memory_limit=self.memory_limit,
-            n_excluded=n_queries if leave_out else 0,
-        )
-        min_mass = self._min_mass(function)
-        add = partial(
-            expected_outer_product,
-            function,
-            plan=plan,
-            step=step,
-            leave_one_out=leave_out,
-            weights=weights,
-            softmax=self._softmax(),
-            diagonal=self.diagonal,
-            min_mass=min_mass,
-            progress=self._track,
-        )
-        return add, plan, min_mass
-
-    def _on_devices(
-        self,
-        function: Function,
-        step: NDArray | None,
-        n_queries: int,
-        weights: NDArray | None,
-        leave_out: bool,
-    ) -> tuple[Callable[[NDArray], tuple[OuterProduct, int]], Plan, None]:
-        """The same by torch."""
-        from ejop.backends import torch_sum
-        from ejop.backends.torch_functions import twin
-
-        twins = [twin(function, engine, step) for engine in self._devices]
-        plan = torch_sum.make_plan(twins, n_queries, self.memory_limit)
-
-        def add(queries: NDArray) -> tuple[OuterProduct, int]:
-            total = torch_sum.expected_outer_product(
-                twins,
-                queries,
-                plan,
-                leave_one_out=leave_out,
-                weights=weights,
-                softmax=self._softmax(),
-                progress=self._track,
-            )
-            return total, 0
-
-        return add, plan, None
+    def sum_rounds(
+        self, rounds: list[NDArray], add: Callable[[NDArray], tuple[OuterProduct, int]]
+    ) -> tuple[OuterProduct, int]:
+        """Sums of the rounds, until a sample that grows is enough."""
+        total, zeroed = add(rounds[0])
+        for queries in rounds[1:]:
+            if self._tolerance is not None and total.relative_error() <= self._tolerance:
+                break
+            part, n_zeroed = add(queries)
+            total.merge(part)
+            zeroed += n_zeroed
+        return total, zeroed
 
     def _track(self, parts: Any, n: int) -> Any:
         return track(parts, n, self, type(self).__name__, self.verbose)
 
-    def _annotate(
+    def annotate(
         self,
         plan: Plan,
         function: Function,
@@ -342,17 +313,17 @@ class OuterProductEstimator(LinearMetricEstimator):
         for name in ("bandwidth", "penalty"):
             value = getattr(function, f"{name}_", None)
             if value is not None:
-                mine = getattr(self, name) if isinstance(self.function, str) else None
+                mine = getattr(self, name, "auto") if isinstance(self.function, str) else None
                 chosen = "auto" in (getattr(function, name), mine)
                 plan.notes.append(
                     f"{name}: {value:.6g} ({'by leave-one-out' if chosen else 'given'})"
                 )
         if self.leave_one_out and not function.leaves_out:
             plan.notes.append("leave_one_out: a model cannot leave a row out, so none is")
-        if self.n_queries == "auto":
+        if self._tolerance is not None:
             plan.notes.append(
                 f"n_queries: {total.count} of {plan.n_rows} rows reach a standard error of "
-                f"{total.relative_error():.2%} (tol={self.tol:g})"
+                f"{total.relative_error():.2%} (asked: {self._tolerance:.2%})"
             )
         if min_mass is not None:
             plan.mass_zeroed = zeroed / (total.count * function.n_features_in_)
@@ -369,17 +340,22 @@ class OuterProductEstimator(LinearMetricEstimator):
                 f"`min_mass`={self.min_mass!r} counts rows within half a bandwidth and "
                 f"`function`={self.function!r} has none; use function='kernel', 'ball' or 'ridge'."
             )
-        if self.min_mass == "theory":
-            return mass_threshold(len(function.X_), function.n_features_in_, self.delta)
-        return float(self.min_mass)
+        delta = DELTA if self.min_mass == "theory" else self.min_mass
+        if delta < 1:
+            return mass_threshold(function.summary_.n, function.n_features_in_, delta)
+        return float(delta)
 
-    def _store(
-        self, function: Function, step: NDArray | None, total: OuterProduct, plan: Any
+    def store(
+        self,
+        function: Function,
+        step: NDArray | None,
+        total: OuterProduct,
+        plan: Any,
+        engine: Engine = HOST,
     ) -> None:
         """All fitted state at once, so that an interrupted fit leaves none."""
         metric = total.mean()
-        solver = self._devices[0].eigh if self._devices else np.linalg.eigh
-        values, vectors = eigh_descending(metric, solver)
+        values, vectors = eigh_descending(metric, engine.eigh)
         flat = values[0] <= self._rounding(function, step)
         rows = components(
             np.zeros_like(values) if flat else values,
@@ -402,9 +378,7 @@ class OuterProductEstimator(LinearMetricEstimator):
         self.eigenvalues_, self.eigenvectors_ = values, vectors
         self.components_ = rows
         self._n_features_out = len(rows)
-        trace = np.trace(metric)
-        d = len(metric)
-        self.feature_importances_ = np.diag(metric) / trace if trace > 0 else np.full(d, 1 / d)
+        self.feature_importances_ = importances(metric, function.summary_.X.variance)
         self.output_importances_ = total.output_importances()
         self.output_shares_ = total.shares()
         self.bandwidth_ = getattr(function, "bandwidth_", None)
@@ -415,7 +389,9 @@ class OuterProductEstimator(LinearMetricEstimator):
     def _rounding(self, function: Function, step: NDArray | None) -> float:
         """Largest eigenvalue that rounding alone can give: (64 eps range(Y) / 2t)^2 d."""
         t = getattr(function, "bandwidth_", 1.0) if step is None else step.min()
-        noise = 64 * np.finfo(function.X_.dtype).eps * float(np.ptp(function.Y_)) / (2 * t)
+        summary = function.summary_
+        spread = float(summary.Y.high.max() - summary.Y.low.min())
+        noise = 64 * np.finfo(summary.dtype).eps * spread / (2 * t)
         return noise**2 * function.n_features_in_
 
     # using ----------------------------------------------------------------------------------
@@ -431,7 +407,7 @@ class OuterProductEstimator(LinearMetricEstimator):
 
         Returns
         -------
-        J : ndarray of shape (n_samples, n_features, n_outputs)
+        J : ndarray of shape (n_samples, n_outputs, n_features)
         """
         check_is_fitted(self)
         if self.function_ is None:
@@ -440,27 +416,28 @@ class OuterProductEstimator(LinearMetricEstimator):
                 "them; use to_local(references=True)."
             )
         rows: NDArray = validate_data(self, to_host(X), reset=False, dtype=[np.float64, np.float32])
-        plan = make_plan(self.function_, len(rows), self._step, memory_limit=self.memory_limit)
-        with _released(self.function_):
-            blocks = [
-                jacobian(self.function_, rows[block], self._step, apply_softmax=self._softmax())[0]
-                for block in plan.blocks()
-            ]
-        return follow(np.concatenate(blocks).transpose(0, 2, 1), X)
+        limit = as_device(self.device).memory_limit
+        form = prepare(self.function_, self._step, budget=limit, n_queries=len(rows))
+        plan = make_plan(form, len(rows), memory_limit=limit)
+        softmax = self._softmax()
+        blocks = [form.jacobian(rows[block], softmax=softmax) for block in plan.blocks()]
+        return follow(np.concatenate(blocks), X)
 
 
-def _is_single(X: Any) -> bool:
-    """Whether rows are float32."""
-    return str(getattr(X, "dtype", "")).rpartition(".")[2] == "float32"
+#: functions by name, given a bandwidth and a seed
+NAMED: dict[str, Any] = {
+    "kernel": lambda h, seed: KernelSmoother(bandwidth=h, random_state=seed),
+    "ball": lambda h, seed: KernelSmoother("boxcar", bandwidth=h, random_state=seed),
+    "knn": lambda h, seed: NeighborsSmoother(),
+    "ridge": lambda h, seed: RidgeFunction(bandwidth=h, random_state=seed),
+}
 
 
-@contextmanager
-def _released(function: Function) -> Iterator[None]:
-    """Forget the tables of a plan when the sums are done, or broken off."""
-    try:
-        yield
-    finally:
-        function.release()
+def importances(M: NDArray, variance: NDArray) -> NDArray:
+    """diag(M) times the variance of each feature, scaled to sum to one; free of units."""
+    shares = np.diag(M) * variance
+    total = shares.sum()
+    return shares / total if total > 0 else np.full(len(M), 1 / len(M))
 
 
 def _require_two(X: NDArray) -> None:
@@ -474,10 +451,11 @@ def _require_two(X: NDArray) -> None:
 def _joined_weights(old: Function, new: NDArray | None, n_new: int) -> NDArray | None:
     if old.sample_weight_ is None and new is None:
         return None
-    return np.concatenate([old._weights(), np.ones(n_new) if new is None else new])
+    before = whole_block(old.X_, old.Y_, old.sample_weight_).weights
+    return np.concatenate([before, np.ones(n_new) if new is None else new])
 
 
-def _settled(function: Function) -> dict[str, float]:
+def chosen_settings(function: Function) -> dict[str, float]:
     """Parameters of a fitted function that were chosen from data, as numbers."""
     names = ("bandwidth", "penalty")
     return {n: getattr(function, f"{n}_") for n in names if hasattr(function, f"{n}_")}

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from ejop.backends.torch import follow, to_host
+from ejop.arrays import follow, to_host
 from ejop.estimators._ejop import EJOP
 from ejop.estimators._predictor import TIE, Predictor
 from ejop.neighbors import Votes

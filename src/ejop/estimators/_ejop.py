@@ -27,35 +27,28 @@ class EJOP(OuterProductEstimator):
     Parameters
     ----------
     function : {"kernel", "ball", "knn", "ridge"}, function object or model, default="kernel"
-        Estimate of f: a kernel smoother, the mean over a ball, the mean of the k nearest rows,
-        kernel ridge, an object of :mod:`ejop.functions`, or any scikit-learn model (cloned and
-        fitted; put a fitted one in :class:`sklearn.frozen.FrozenEstimator` to keep it).
-    kernel : str, default="gaussian"
-        Kernel of the smoother: "gaussian", "boxcar", "epanechnikov", "triangular", "biweight" or
-        "tricube".
+        Estimate of f: a Gaussian smoother, the mean over a ball, the mean of the 15 nearest rows,
+        kernel ridge, an object of :mod:`ejop.functions` with settings of its own, or any
+        scikit-learn model (cloned and fitted; put a fitted one in
+        :class:`sklearn.frozen.FrozenEstimator` to keep it).
     bandwidth : float or "auto", default="auto"
-        Scale of the kernel. "auto": 1.3 times the widest whose leave-one-out loss of f is within
-        one standard error of the best, over multiples of the median nearest-neighbour distance;
-        for ridge the smallest loss, together with the penalty.
-    penalty : float or "auto", default="auto"
-        Ridge penalty, added to the diagonal of the kernel matrix.
-    n_neighbors : int, default=15
-        Neighbours of ``function="knn"``.
-    step : float, array-like of shape (n_features,) or "auto", default="auto"
-        Step t of the differences, one for all features or one each. "auto": half the bandwidth,
-        half the median distance to the k-th neighbour for "knn", a quarter of each standard
-        deviation for a model.
-    differences : {"central", "analytic"}, default="central"
-        The paper's difference quotient, or the derivative itself (Gaussian smoother and ridge).
+        Scale of "kernel", "ball" and "ridge". "auto": 1.3 times the widest whose leave-one-out loss
+        of f is within one standard error of the best, over multiples of the median
+        nearest-neighbour distance; for ridge 1.5 times that of the smallest loss, together with the
+        penalty. A function object has its own, and "knn" has none: there it must stay "auto".
+    step : float, array-like of shape (n_features,), "auto" or "analytic", default="auto"
+        Step t of the paper's difference quotient, one for all features or one each. "auto": half
+        the bandwidth, half the median distance to the k-th neighbour for "knn", a quarter of each
+        standard deviation for a model. "analytic" takes the derivative itself (Gaussian smoother
+        and ridge).
     softmax : bool, default=True
         Differentiate the softmax of f, as the paper does.
     leave_one_out : bool, default=True
         Leave a training row out of its own estimate. False is the paper to the letter.
-    min_mass : None, "theory" or int, default=None
+    min_mass : None, "theory", int or float in (0, 1), default=None
         Zero a derivative unless both balls of half a bandwidth around the shifted points hold this
-        many rows; "theory" is the paper's threshold 2 d ln(2n) + ln(4 / delta).
-    delta : float, default=0.05
-        Confidence of ``min_mass="theory"``.
+        many rows. A number under 1 is the delta of the paper's threshold 2 d ln(2n) + ln(4 /
+        delta); "theory" is 0.05.
     power : float, default=1.0
         Power of the eigenvalues in the metric: 1 is the paper, 1/2 is steadier on images.
     shrinkage : float, default=0.0
@@ -64,20 +57,15 @@ class EJOP(OuterProductEstimator):
         Directions kept: a count, a share of the energy, those before the largest gap, or all.
     diagonal : bool, default=False
         Keep the diagonal alone: one weight per feature.
-    n_queries : int, "auto" or None, default=None
-        Random rows whose outer products are averaged; all by default. "auto" doubles the sample
-        until the standard error of the matrix is under ``tol``: the cost is then linear in rows.
-    tol : float, default=0.05
-        Standard error for ``n_queries="auto"``, relative in Frobenius norm.
-    device : None, str, torch.device or list of them, default=None
+    n_queries : int, float in (0, 1), "auto" or None, default=None
+        Random rows whose outer products are averaged; all by default. A number under 1 is a
+        standard error of the matrix, relative in Frobenius norm: the sample is doubled until it is
+        reached, and the cost is then linear in rows. "auto" is 0.05.
+    device : None, str, torch.device, list of them or Device, default=None
         Where the sums run: None is NumPy and compiled loops, unless X is a torch tensor; "cpu",
         "cuda", "cuda:1", "mps" and "auto" (every card, or the CPU) are torch. A list shares the
-        query rows among devices.
-    precision : {"float32", "tf32", "bf16", "float64"} or None, default=None
-        Of products on a device; None follows the data. Distances are never rounded.
-    memory_limit : int or None, default=None
-        Bytes for temporaries; scikit-learn's ``working_memory`` by default, and 60 % of a card's
-        free memory.
+        query rows among devices. :class:`ejop.Device` also sets the precision of products and the
+        memory for temporaries.
     n_jobs : int or None, default=None
         Threads; None takes as many as the BLAS is allowed.
     random_state : int, RandomState instance or None, default=None
@@ -98,7 +86,8 @@ class EJOP(OuterProductEstimator):
     eigenvectors_ : ndarray of shape (n_features, n_features)
         One per column.
     feature_importances_ : ndarray of shape (n_features,)
-        Diagonal of ``outer_product_``, scaled to sum to 1.
+        Diagonal of ``outer_product_`` times the variance of each feature, scaled to sum to 1: it
+        does not depend on units.
     output_shares_ : ndarray of shape (n_classes,)
         Share of each class in the trace.
     output_importances_ : ndarray of shape (n_classes, n_features)
@@ -150,49 +139,33 @@ class EJOP(OuterProductEstimator):
         self,
         function: Any = "kernel",
         *,
-        kernel: str = "gaussian",
         bandwidth: float | str = "auto",
-        penalty: float | str = "auto",
-        n_neighbors: int = 15,
         step: Any = "auto",
-        differences: str = "central",
         softmax: bool = True,
         leave_one_out: bool = True,
-        min_mass: int | str | None = None,
-        delta: float = 0.05,
+        min_mass: float | str | None = None,
         power: float = 1.0,
         shrinkage: float = 0.0,
         n_components: int | float | str | None = None,
         diagonal: bool = False,
-        n_queries: int | str | None = None,
-        tol: float = 0.05,
+        n_queries: float | str | None = None,
         device: Any = None,
-        precision: str | None = None,
-        memory_limit: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         self.function = function
-        self.kernel = kernel
         self.bandwidth = bandwidth
-        self.penalty = penalty
-        self.n_neighbors = n_neighbors
         self.step = step
-        self.differences = differences
         self.softmax = softmax
         self.leave_one_out = leave_one_out
         self.min_mass = min_mass
-        self.delta = delta
         self.power = power
         self.shrinkage = shrinkage
         self.n_components = n_components
         self.diagonal = diagonal
         self.n_queries = n_queries
-        self.tol = tol
         self.device = device
-        self.precision = precision
-        self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -224,8 +197,9 @@ class EJOP(OuterProductEstimator):
             )
         return (y[:, None] == self.classes_).astype(np.float64)
 
-    def _make_function(self) -> Function:
-        function = super()._make_function()
+    def make_function(self) -> Function:
+        """The unfitted function that the parameters describe."""
+        function = super().make_function()
         if isinstance(function, ModelFunction) and isinstance(function.estimator, FrozenEstimator):
             known = getattr(function.estimator, "classes_", self.classes_)
             if not np.array_equal(known, self.classes_):
@@ -249,24 +223,16 @@ class EGOP(OuterProductEstimator):
     ----------
     function : {"kernel", "ball", "knn", "ridge"}, function object or model, default="kernel"
         Estimate of f, see :class:`EJOP`.
-    kernel : str, default="gaussian"
     bandwidth : float or "auto", default="auto"
-    penalty : float or "auto", default="auto"
-    n_neighbors : int, default=15
-    step : float, array-like of shape (n_features,) or "auto", default="auto"
-    differences : {"central", "analytic"}, default="central"
+    step : float, array-like of shape (n_features,), "auto" or "analytic", default="auto"
     leave_one_out : bool, default=True
-    min_mass : None, "theory" or int, default=None
-    delta : float, default=0.05
+    min_mass : None, "theory", int or float in (0, 1), default=None
     power : float, default=1.0
     shrinkage : float, default=0.0
     n_components : int, float in (0, 1), "gap" or None, default=None
     diagonal : bool, default=False
-    n_queries : int, "auto" or None, default=None
-    tol : float, default=0.05
-    device : None, str, torch.device or list of them, default=None
-    precision : {"float32", "tf32", "bf16", "float64"} or None, default=None
-    memory_limit : int or None, default=None
+    n_queries : int, float in (0, 1), "auto" or None, default=None
+    device : None, str, torch.device, list of them or Device, default=None
     n_jobs : int or None, default=None
     random_state : int, RandomState instance or None, default=None
     verbose : int, default=0
@@ -292,47 +258,31 @@ class EGOP(OuterProductEstimator):
         self,
         function: Any = "kernel",
         *,
-        kernel: str = "gaussian",
         bandwidth: float | str = "auto",
-        penalty: float | str = "auto",
-        n_neighbors: int = 15,
         step: Any = "auto",
-        differences: str = "central",
         leave_one_out: bool = True,
-        min_mass: int | str | None = None,
-        delta: float = 0.05,
+        min_mass: float | str | None = None,
         power: float = 1.0,
         shrinkage: float = 0.0,
         n_components: int | float | str | None = None,
         diagonal: bool = False,
-        n_queries: int | str | None = None,
-        tol: float = 0.05,
+        n_queries: float | str | None = None,
         device: Any = None,
-        precision: str | None = None,
-        memory_limit: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         self.function = function
-        self.kernel = kernel
         self.bandwidth = bandwidth
-        self.penalty = penalty
-        self.n_neighbors = n_neighbors
         self.step = step
-        self.differences = differences
         self.leave_one_out = leave_one_out
         self.min_mass = min_mass
-        self.delta = delta
         self.power = power
         self.shrinkage = shrinkage
         self.n_components = n_components
         self.diagonal = diagonal
         self.n_queries = n_queries
-        self.tol = tol
         self.device = device
-        self.precision = precision
-        self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

@@ -19,12 +19,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ejop.backends.torch import PRECISIONS, device_of, follow, to_host
+from ejop.arrays import device_of, follow, to_host
 from ejop.estimators._linear import with_plan
-from ejop.functions import RidgeFunction
+from ejop.functions import NeighborsSmoother, RidgeFunction
 from ejop.neighbors import Votes, ball_votes, nearest, vote
 from ejop.progress import CallbackSupportMixin, fit_task, track, with_callbacks
 from ejop.scaling import SCALERS, make_scaler, scale_candidates
+from ejop.sums.engine import PRECISIONS
 from ejop.tuning import NEIGHBORS, POWERS, RADII, Search, Setting, Table, holdouts
 
 #: estimates of f that ``function="auto"`` tries; the wide ridge has twice the bandwidth
@@ -197,12 +198,11 @@ class Predictor(
             function = RidgeFunction(widening=WIDENINGS[function], random_state=seed)
         metric = self._metric(function, seed)
         if _is(function, "knn"):
-            metric.set_params(n_neighbors=min(15, n - 1))
+            metric.set_params(function=NeighborsSmoother(min(15, n - 1)))
         return metric.set_params(
             n_queries=min(n, MAX_QUERIES),
             n_jobs=self.n_jobs,
             device=self._device,
-            precision=self.precision,
         )
 
     @abstractmethod
@@ -347,7 +347,7 @@ class Predictor(
         """
         Z = self._scaled(X)
         J = self.metric_estimator_.jacobian(Z @ self._before.T)
-        J = np.einsum("mrc,rd->mdc", J, self._before)
+        J = np.einsum("mcr,rd->mdc", J, self._before)
         return follow(self._explained(J * (Z - self._center)[:, :, None], X), X)
 
     def _explained(self, shares: NDArray, X: ArrayLike) -> NDArray:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_y, check_is_fitted
 
-from ejop.backends.torch import follow, to_host
+from ejop.arrays import follow, to_host
 from ejop.estimators._ejop import EGOP
 from ejop.estimators._predictor import Predictor
 from ejop.neighbors import Votes

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
+from ejop.choice import median_nearest_distance
 from ejop.estimators import EJOP, EJOPClassifier
 from ejop.experiments.folds import Fold
 from ejop.learners import ITML, LMNN, MLR, ReliefF
 from ejop.learners._base import knn_error
-from ejop.selection import median_nearest_distance
 from ejop.tuning import NEIGHBORS, holdouts
 
 #: the paper learns its competitors' metrics for so many neighbours

@@ -1,4 +1,4 @@
-"""Estimates of f: each fits, predicts and differentiates itself."""
+"""Estimates of f: what the Jacobian is taken of."""
 
 from ejop.functions._base import Function
 from ejop.functions._kernel import KernelSmoother

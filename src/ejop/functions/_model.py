@@ -10,7 +10,11 @@ from sklearn.base import clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import has_fit_parameter
 
-from ejop.functions._base import Cost, Function, one_hot_labels
+from ejop.functions._base import Function
+from ejop.rows import one_hot_labels
+from ejop.sums.engine import Engine
+from ejop.sums.form import Form, Request
+from ejop.sums.model import ModelForm
 
 
 class ModelFunction(Function):
@@ -41,7 +45,9 @@ class ModelFunction(Function):
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
 
-    def _fit(self, sample_weight: NDArray | None) -> None:
+    def solve(self, engine: Engine) -> None:
+        """Fit the model."""
+        sample_weight = self.sample_weight_
         if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
             raise TypeError(
                 f"`estimator` must be an instance of a scikit-learn model, got {self.estimator!r}."
@@ -68,7 +74,7 @@ class ModelFunction(Function):
                     raise TypeError(f"{self.estimator!r} does not take `sample_weight`.")
                 kwargs["sample_weight"] = sample_weight
             self.estimator_ = clone(self.estimator).fit(self.X_, target, **kwargs)
-        outputs = self.predict(self.X_[:1]).shape[1]
+        outputs = self.model_values(self.X_[:1]).shape[1]
         if outputs != self.n_outputs_:
             raise ValueError(
                 f"{self.estimator!r} predicts {outputs} outputs and the targets have "
@@ -77,6 +83,10 @@ class ModelFunction(Function):
 
     def predict(self, X: NDArray, exclude: NDArray | None = None) -> NDArray:
         """Values of f, shape (n_queries, n_outputs)."""
+        return self.model_values(X)
+
+    def model_values(self, X: NDArray) -> NDArray:
+        """What the model predicts, one column an output."""
         names = getattr(self.estimator_, "feature_names_in_", None)
         if names is not None:  # a frozen model that was fitted on a data frame
             import pandas as pd
@@ -87,33 +97,11 @@ class ModelFunction(Function):
         values = np.asarray(self.estimator_.predict(X))
         return values[:, None] if values.ndim == 1 else values
 
-    def shifted(
-        self, Q: NDArray, step: NDArray, exclude: NDArray | None = None
-    ) -> tuple[NDArray, NDArray]:
-        """Values of f at x + t_j e_j and x - t_j e_j, all 2d shifts in one batch."""
-        m, d = Q.shape
-        batch = np.tile(Q, (2 * d, 1)).reshape(2, d, m, d)
-        for j in range(d):
-            batch[0, j, :, j] += step[j]
-            batch[1, j, :, j] -= step[j]
-        values = self.predict(batch.reshape(-1, d)).reshape(2, d, m, -1)
-        plus, minus = values.transpose(0, 2, 3, 1)
-        return plus, minus
+    def form(self, request: Request) -> Form:
+        """Predictions at shifted copies of the rows."""
+        return ModelForm(self, request)
 
-    def prepare(
-        self,
-        step: NDArray | None,
-        *,
-        budget: int | None = None,
-        n_queries: int = 0,
-        n_excluded: int = 0,
-    ) -> Cost:
-        """Memory of a block; there is nothing to compute beforehand."""
-        d = self.n_features_in_
-        size = 2 * d * (d * self.X_.itemsize + 3 * self.n_outputs_ * 8)
-        return Cost("model", size, 0, f"{2 * d} shifted copies of each block are predicted at once")
-
-    def default_step(self) -> NDArray:  # type: ignore[override]
+    def default_step(self) -> NDArray:
         """A quarter of each feature's standard deviation; 1 for a constant feature."""
         spread = self.X_.std(0, dtype=np.float64)
         return np.where(spread > 0, spread / 4, 1.0)

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ejop.differences import ball_masses, check_step, mass_threshold
+from ejop.executors.expectation import ball_masses
 from ejop.kernels import get_kernel
+from ejop.quotients import check_step, mass_threshold
 
 __all__ = [
     "boundary_mass",
@@ -31,7 +32,7 @@ def events(
         \frac{2 d \ln(2n) + \ln(4 / \delta)}{n}
 
     The source leaves out the s under the minimum. The threshold is
-    :func:`ejop.differences.mass_threshold`, in rows.
+    :func:`ejop.quotients.mass_threshold`, in rows.
 
     Parameters
     ----------

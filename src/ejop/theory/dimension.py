@@ -14,11 +14,11 @@ from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 
+from ejop.choice import pointwise_loss, widest_within_one_error
 from ejop.estimators import EGOP, EJOP
-from ejop.estimators._base import OuterProductEstimator, _settled
+from ejop.estimators._base import OuterProductEstimator, chosen_settings
 from ejop.functions import KernelSmoother
-from ejop.functions._base import one_hot_labels
-from ejop.selection import pointwise_loss, widest_within_one_error
+from ejop.rows import one_hot_labels
 from ejop.subspace import sin_theta, spectral_gap
 
 
@@ -294,22 +294,17 @@ def direction_test(
 def settled(fitted: OuterProductEstimator) -> OuterProductEstimator:
     """The same estimator, not fitted, with bandwidth, penalty and step as they were chosen."""
     copy = clone(fitted)
-    chosen = _settled(fitted.function_)
-    if isinstance(copy.function, str):
-        copy.set_params(**chosen)
-    elif hasattr(copy.function, "differences"):
-        copy.set_params(function=clone(copy.function).set_params(**chosen))
+    if isinstance(copy.function, str) or hasattr(copy.function, "differences"):
+        function = clone(fitted.function_).set_params(**chosen_settings(fitted.function_))
+        copy.set_params(function=function, bandwidth="auto")
     return copy if fitted.step_ is None else copy.set_params(step=fitted.step_)
 
 
 def _settings(estimator: Any) -> list[Any]:
     """Values of the settings in use that may be chosen from labels or rows."""
-    function = estimator.function
-    used = {"kernel": ("bandwidth",), "ball": ("bandwidth",), "ridge": ("bandwidth", "penalty")}
-    if isinstance(function, str):
-        values = [getattr(estimator, name) for name in used.get(function, ())]
-    else:
-        values = [v for k, v in function.get_params().items() if k in ("bandwidth", "penalty")]
+    function = OuterProductEstimator.make_function(estimator)
+    known = function.get_params(deep=False)
+    values = [known[name] for name in ("bandwidth", "penalty") if name in known]
     return [value for value in values if isinstance(value, str)]
 
 

@@ -33,7 +33,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 
 from ejop.estimators import EJOP
-from ejop.functions import RidgeFunction
+from ejop.functions import NeighborsSmoother, RidgeFunction
 from ejop.metric import components, eigh_descending
 
 #: rows whose outer products are averaged
@@ -56,7 +56,7 @@ def _ball(n: int, d: int) -> EJOP:
 
 def _knn(n: int, d: int) -> EJOP:
     queries = int(np.clip(2000 / d, 200, 1000))
-    return _estimator("knn", queries, n_neighbors=min(n // 2, int(2 * n**0.6)))
+    return _estimator(NeighborsSmoother(min(n // 2, int(2 * n**0.6))), queries)
 
 
 def _ridge(n: int, d: int) -> EJOP:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ejop.datasets import MultiIndex
-from ejop.differences import softmax, softmax_chain
+from ejop.quotients import softmax, softmax_chain
 
 #: rows of the Monte Carlo sums for the true matrix, in blocks
 TRUTH_ROWS, TRUTH_BLOCK = 400_000, 20_000

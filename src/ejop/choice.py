@@ -8,8 +8,10 @@ prediction does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +19,10 @@ from scipy.linalg import eigh
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
-from ejop.backends.distances import squared_distances
 from ejop.backends.threads import in_threads
-from ejop.functions._base import one_hot_labels
 from ejop.kernels import Kernel, get_kernel
+from ejop.rows import Block, Summary, whole_block
+from ejop.sums.engine import squared_distances
 
 #: multiples of the median nearest-neighbour distance tried for a smoother's bandwidth
 GAUSSIAN_GRID = 2.0 ** np.arange(-3, 2.01, 0.25)
@@ -39,33 +41,75 @@ FLAT = 1e-3
 MAX_PAIRS = 100_000_000
 
 
-def nearest_distances(X: NDArray, rows: NDArray) -> NDArray:
-    """Distance from each of the given rows of X to the nearest row that is not equal to it."""
-    center = _center(X)
-    found = in_threads(
-        lambda block: nearest_squared(X[block], X, block, center)[0], query_blocks(rows, len(X))
-    )
-    return np.sqrt(np.concatenate(found))
+class RowSource(Protocol):
+    """All rows, wherever they live, as the choices see them."""
+
+    @property
+    def summary(self) -> Summary:
+        """What all of them together say."""
+
+    def draw(self, at_most: int, random_state: Any) -> NDArray:
+        """Sorted numbers of at most so many random rows."""
+
+    def sample(self, index: NDArray) -> Any:
+        """The rows of these numbers, or what stands for them."""
+
+    def sweep(
+        self,
+        sample: Any,
+        work: Callable[[NDArray, Block, Block], NDArray],
+        merge: Callable[[NDArray, NDArray], NDArray],
+    ) -> Any:
+        """What the rows of a sample find among all rows, merged over parts of these.
+
+        ``work(places, queries, block)`` takes places in the sample, its rows there and some of all
+        rows; queries run along the second axis of what it returns.
+        """
+
+    def apply(self, work: Callable[..., Any], sample: Any, *arguments: Any) -> Any:
+        """The value of a function of the sample and of what was found, where they are."""
 
 
-def nearest_squared(Q: NDArray, X: NDArray, own: NDArray, center: NDArray) -> NDArray:
-    """Squared distance from Q to the nearest row of X that is not equal, and to the nearest other.
+@dataclass
+class LocalRows:
+    """Rows in memory, or mapped from disk."""
 
-    Parameters
-    ----------
-    Q : ndarray of shape (m, n_features)
-    X : ndarray of shape (n_samples, n_features)
-        All rows, or a part of them: the smallest over parts is that over all.
-    own : ndarray of shape (m,)
-        Row of X that each query is, -1 for none.
-    center : ndarray of shape (n_features,)
+    block: Block
 
-    Returns
-    -------
-    smallest : ndarray of shape (2, m)
-        Infinite where there is none.
+    def __post_init__(self) -> None:
+        self.summary = Summary.of(self.block)
+
+    def draw(self, at_most: int, random_state: Any) -> NDArray:
+        """Sorted numbers of at most so many random rows of positive weight."""
+        return some_rows(self.block.weights, at_most, random_state)
+
+    def sample(self, index: NDArray) -> Block:
+        """The rows of these numbers."""
+        return self.block.rows(index)
+
+    def sweep(
+        self,
+        sample: Block,
+        work: Callable[[NDArray, Block, Block], NDArray],
+        merge: Callable[[NDArray, NDArray], NDArray],
+    ) -> NDArray:
+        """Blocks of queries side by side against all rows."""
+        parts = query_blocks(np.arange(len(sample)), len(self.block))
+        found = in_threads(lambda part: work(part, sample.rows(part), self.block), parts)
+        return np.concatenate(found, axis=1)
+
+    def apply(self, work: Callable[..., Any], sample: Block, *arguments: Any) -> Any:
+        """Call it."""
+        return work(sample, *arguments)
+
+
+def nearest_squared(places: NDArray, queries: Block, block: Block, center: NDArray) -> NDArray:
+    """Squared distances to the nearest row that is not equal, and to the nearest other row, (2, m).
+
+    Infinite where there is none. Distances that rounding may have moved to zero are measured again.
     """
-    D, slack = squared_distances(Q, X, center)
+    D, slack = squared_distances(queries.X, block.X, center)
+    own = block.own(queries.index)
     mine = np.flatnonzero(own >= 0)
     D[mine, own[mine]] = np.inf
     other = np.maximum(D.min(1, initial=np.inf), 0)
@@ -79,17 +123,24 @@ def median_nearest_distance(X: NDArray, rows: NDArray) -> float:
     Examples
     --------
     >>> import numpy as np
-    >>> from ejop.selection import median_nearest_distance
+    >>> from ejop.choice import median_nearest_distance
     >>> X = np.array([[0.0], [1.0], [1.0], [3.0]])
     >>> median_nearest_distance(X, np.arange(4))
     1.0
     """
-    return median_of_nearest(nearest_distances(X, rows))
+    all_rows = LocalRows(whole_block(X, np.zeros((len(X), 1)), None))
+    return median_of_nearest(_nearest(all_rows, all_rows.sample(rows))[0])
 
 
-def median_of_nearest(smallest: NDArray) -> float:
+def _nearest(rows: RowSource, sample: Any) -> NDArray:
+    """Squared distances of a sample to its nearest rows among all, (2, m)."""
+    work = partial(nearest_squared, center=rows.summary.center)
+    return rows.apply(np.asarray, rows.sweep(sample, work, np.minimum))
+
+
+def median_of_nearest(squared: NDArray) -> float:
     """Median of the distances to the nearest distinct row, over rows that have one."""
-    smallest = smallest[np.isfinite(smallest)]
+    smallest = np.sqrt(squared[np.isfinite(squared)])
     if len(smallest) == 0:
         raise ValueError(
             "`X` has no two distinct rows (all rows are equal), so no direction of it can matter; "
@@ -157,24 +208,33 @@ def choose_bandwidth(
     Examples
     --------
     >>> import numpy as np
-    >>> from ejop.selection import choose_bandwidth
+    >>> from ejop.choice import choose_bandwidth
     >>> X = np.random.default_rng(0).normal(size=(200, 1))
     >>> 0.001 < choose_bandwidth(X, np.sin(X)) < 1
     True
     """
+    rows = LocalRows(whole_block(X, Y, sample_weight))
     rule = get_kernel(kernel)
-    w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    rows = some_rows(w, affordable_queries(len(X), max_queries), random_state)
-    grid = bandwidth_grid(rule, median_nearest_distance(X, rows))
-    if len(X) < 3:
+    return smoother_bandwidth(rows, rule, max_queries=max_queries, random_state=random_state)
+
+
+def smoother_bandwidth(
+    rows: RowSource, rule: Kernel, *, max_queries: int = 1000, random_state: Any = None
+) -> float:
+    """:func:`choose_bandwidth` for rows wherever they live: two passes over them."""
+    summary = rows.summary
+    sample = rows.sample(rows.draw(affordable_queries(summary.n, max_queries), random_state))
+    near = _nearest(rows, sample)
+    grid = bandwidth_grid(rule, median_of_nearest(near[0]))
+    if summary.n < 3:
         return WIDENING * float(grid[-1])
-    center = _center(X)
-    sums = in_threads(
-        lambda block: grid_sums(X[block], X, Y, w, block, center, rule, grid),
-        query_blocks(rows, len(X)),
-    )
-    judges = Judges(Y[rows], w[rows], w @ Y / w.sum(), w.sum(), one_hot_labels(Y) is not None)
-    return judges.widest(grid, np.concatenate(sums, axis=1))
+    work = partial(grid_sums, center=summary.center, rule=rule, grid=grid, nearest=near[1])
+    sums = rows.sweep(sample, work, np.add)
+    return rows.apply(_widest, sample, sums, grid, summary)
+
+
+def _widest(sample: Block, sums: NDArray, grid: NDArray, summary: Summary) -> float:
+    return Judges.of(sample, summary).widest(grid, sums)
 
 
 def affordable_queries(n: int, max_queries: int = 1000) -> int:
@@ -188,45 +248,43 @@ def bandwidth_grid(rule: Kernel, unit: float) -> NDArray:
 
 
 def grid_sums(
-    Q: NDArray,
-    X: NDArray,
-    Y: NDArray,
-    w: NDArray,
-    own: NDArray,
+    places: NDArray,
+    queries: Block,
+    block: Block,
     center: NDArray,
     rule: Kernel,
     grid: NDArray,
-    nearest: NDArray | None = None,
+    nearest: NDArray,
 ) -> NDArray:
     """Kernel sums of [Y | 1] at some queries for each bandwidth; those over other rows add.
 
     Parameters
     ----------
-    Q : ndarray of shape (m, n_features)
-    X, Y, w : ndarray
-        Rows, targets and weights: all of them, or a part.
-    own : ndarray of shape (m,)
-        Row of X that each query is, and that is left out; -1 for none.
+    places : ndarray of shape (m,)
+        Of the queries in the sample.
+    queries, block : Block
+        The queries, left out of their own sums, and rows: all of them, or a part.
     center : ndarray of shape (n_features,)
     rule : Kernel
     grid : ndarray of bandwidths
-    nearest : ndarray of shape (m,), optional
-        Squared distance of each query to the nearest other row of all; that of X by default.
-        Weights are relative to that row's, since a factor common to a query cancels.
+    nearest : ndarray of shape (n_sample,)
+        Squared distance of each row of the sample to the nearest other row of all. Weights are
+        relative to that row's, since a factor common to a query cancels.
 
     Returns
     -------
     sums : ndarray of shape (len(grid), m, n_outputs + 1)
     """
-    D, _ = squared_distances(Q, X, center)
+    D, _ = squared_distances(queries.X, block.X, center)
     np.maximum(D, 0, out=D)
+    own = block.own(queries.index)
     mine = np.flatnonzero(own >= 0)
     D[mine, own[mine]] = np.inf
     if rule.factorises:
-        D -= D.min(1, keepdims=True) if nearest is None else nearest[:, None].astype(D.dtype)
-    targets = (np.c_[Y, np.ones(len(Y))] * w[:, None]).astype(D.dtype)
+        D -= nearest[places, None].astype(D.dtype)
+    targets = (np.c_[block.Y, np.ones(len(block))] * block.weights[:, None]).astype(D.dtype)
     K = np.empty_like(D)
-    sums = np.empty((len(grid), len(Q), targets.shape[1]), dtype=D.dtype)
+    sums = np.empty((len(grid), len(queries), targets.shape[1]), dtype=D.dtype)
     for g, h in enumerate(grid):
         np.multiply(D, D.dtype.type(1 / h**2), out=K)
         np.matmul(rule(K, out=K), targets, out=sums[g])
@@ -253,6 +311,12 @@ class Judges:
     prior: NDArray
     total: float
     one_hot: bool
+
+    @classmethod
+    def of(cls, sample: Block, summary: Summary) -> Judges:
+        """The rows of a sample."""
+        s = summary
+        return cls(sample.Y, sample.weights, s.prior, s.weight, s.one_hot)
 
     def losses(self, sums: NDArray) -> NDArray:
         """Leave-one-out loss of each row for each bandwidth, from sums over all rows."""
@@ -309,16 +373,34 @@ def choose_ridge(
     -------
     bandwidth, penalty : float
     """
-    w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    rows = some_rows(w, max_rows, random_state)
-    unit = median_nearest_distance(X, rows) if bandwidth == "auto" else 1.0
-    judges = Judges(Y[rows], w[rows], w @ Y / w.sum(), w.sum(), False)
-    return ridge_of_sample(X[rows], judges, unit, bandwidth, penalty, widening)
+    return ridge_settings(
+        LocalRows(whole_block(X, Y, sample_weight)),
+        bandwidth=bandwidth,
+        penalty=penalty,
+        max_rows=max_rows,
+        widening=widening,
+        random_state=random_state,
+    )
+
+
+def ridge_settings(
+    rows: RowSource,
+    *,
+    bandwidth: float | str = "auto",
+    penalty: float | str = "auto",
+    max_rows: int = 1000,
+    widening: float = RIDGE_WIDENING,
+    random_state: Any = None,
+) -> tuple[float, float]:
+    """:func:`choose_ridge` for rows wherever they live: a sample is solved."""
+    sample = rows.sample(rows.draw(max_rows, random_state))
+    unit = median_of_nearest(_nearest(rows, sample)[0]) if bandwidth == "auto" else 1.0
+    return rows.apply(ridge_of_sample, sample, rows.summary, unit, bandwidth, penalty, widening)
 
 
 def ridge_of_sample(
-    X: NDArray,
-    judges: Judges,
+    sample: Block,
+    summary: Summary,
     unit: float,
     bandwidth: float | str,
     penalty: float | str,
@@ -328,9 +410,9 @@ def ridge_of_sample(
     distance among all rows."""
     bandwidths = unit * RIDGE_GRID if bandwidth == "auto" else np.array([float(bandwidth)])
     penalties = PENALTY_GRID if penalty == "auto" else np.array([float(penalty)])
-    S = np.sqrt(judges.w)
-    target = S[:, None] * (judges.Y - judges.prior)
-    D = euclidean_distances(X.astype(np.float64), squared=True)
+    S = np.sqrt(sample.weights)
+    target = S[:, None] * (sample.Y - summary.prior)
+    D = euclidean_distances(sample.X.astype(np.float64), squared=True)
 
     def losses(h: float) -> NDArray:
         K = S[:, None] * np.exp(D * (-0.5 / h**2)) * S
@@ -367,10 +449,6 @@ def left_out_losses(K: NDArray, penalties: NDArray, target: NDArray) -> NDArray:
         residual = (U @ (shrink[:, None] * projected)) / (squared @ shrink)[:, None]
         losses[p] = float((residual**2).sum())
     return losses
-
-
-def _center(X: NDArray) -> NDArray:
-    return X.mean(0, dtype=np.float64).astype(X.dtype)
 
 
 def query_blocks(rows: NDArray, n: int) -> list[NDArray]:

@@ -48,29 +48,28 @@ def _squared_distance(a, b):
 def _largest_shift(a, b, step):
     """max_j 2 t_j |a_j - b_j|."""
     largest = 0.0
-    for j in range(a.shape[0]):
+    for j in range(step.shape[0]):
         largest = max(largest, 2.0 * step[j] * abs(a[j] - b[j]))
     return largest
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def compact_sums(Q, X, near, labels, Y, weights, step, inv_h2, inner, outer, plus, minus, mass):
+def compact_sums(Q, X, near, labels, Y, weights, step, inv_h2, inner, outer, sums, mass):
     """Un-normalised compact-kernel sums at x + t e_j and x - t e_j for a block of queries.
 
     ``near`` (m, n) marks the rows that may lie within reach of a shifted query. With ``labels``
     non-empty the targets are one-hot and a row adds to its own class only; otherwise ``Y`` (n, c)
-    holds the
-    targets. ``mass`` (2, m, d) receives the sums of kernel weights at both shifts.
+    holds the targets. ``sums`` (c, m, 2 s) and ``mass`` (m, 2 s) receive the sums of weighted
+    targets and of weights: s shifts up, then s shifts down.
     """
-    m, d = Q.shape
+    m, s = Q.shape[0], step.shape[0]
     n = X.shape[0]
-    c = plus.shape[0]
+    c = sums.shape[0]
     one_hot = labels.shape[0] > 0
     h2 = 1.0 / inv_h2
     margin = 1e-12 * h2  # rows this near to the rim are looked at feature by feature
     largest_step = step.max()
-    wp = np.empty(d)
-    wm = np.empty(d)
+    both = np.empty(2 * s)
     constant = np.empty(c + 1)
     for q in range(m):
         constant[:] = 0.0
@@ -91,38 +90,33 @@ def compact_sums(Q, X, near, labels, Y, weights, step, inv_h2, inner, outer, plu
                 continue
             w = weights[i]
             if outer == 0:  # without branches, so that it vectorises
-                for j in range(d):
+                for j in range(s):
                     cross = 2.0 * step[j] * (Q[q, j] - X[i, j])
                     base = squared + step[j] * step[j]
-                    wp[j] = w if base + cross <= h2 else 0.0
-                    wm[j] = w if base - cross <= h2 else 0.0
+                    both[j] = w if base + cross <= h2 else 0.0
+                    both[s + j] = w if base - cross <= h2 else 0.0
             else:
-                for j in range(d):
+                for j in range(s):
                     cross = 2.0 * step[j] * (Q[q, j] - X[i, j])
                     base = squared + step[j] * step[j]
                     # |x +- t e_j - x_i|^2; rounding must not take it below zero
-                    wp[j] = w * _profile(max(base + cross, 0.0) * inv_h2, inner, outer)
-                    wm[j] = w * _profile(max(base - cross, 0.0) * inv_h2, inner, outer)
-            for j in range(d):
-                mass[0, q, j] += wp[j]
-                mass[1, q, j] += wm[j]
+                    both[j] = w * _profile(max(base + cross, 0.0) * inv_h2, inner, outer)
+                    both[s + j] = w * _profile(max(base - cross, 0.0) * inv_h2, inner, outer)
+            for j in range(2 * s):
+                mass[q, j] += both[j]
             if one_hot:
                 k = labels[i]
-                for j in range(d):
-                    plus[k, q, j] += wp[j]
-                    minus[k, q, j] += wm[j]
+                for j in range(2 * s):
+                    sums[k, q, j] += both[j]
             else:
                 for k in range(c):
-                    for j in range(d):
-                        plus[k, q, j] += Y[i, k] * wp[j]
-                        minus[k, q, j] += Y[i, k] * wm[j]
-        for j in range(d):
-            mass[0, q, j] += constant[c]
-            mass[1, q, j] += constant[c]
+                    for j in range(2 * s):
+                        sums[k, q, j] += Y[i, k] * both[j]
+        for j in range(2 * s):
+            mass[q, j] += constant[c]
         for k in range(c):
-            for j in range(d):
-                plus[k, q, j] += constant[k]
-                minus[k, q, j] += constant[k]
+            for j in range(2 * s):
+                sums[k, q, j] += constant[k]
 
 
 @njit(cache=True, nogil=True)
@@ -169,12 +163,13 @@ def _rank_neighbors(base, moved, sign, k, values, places):
 
 
 @njit(cache=True, nogil=True)
-def neighbor_sums(Q, X, near, k, labels, Y, weights, step, plus, minus, mass):
+def neighbor_sums(Q, X, near, labels, Y, weights, step, k, sums, mass):
     """Sums over the k nearest rows at x + t e_j and x - t e_j, ranking candidates again.
 
-    ``near`` (m, n) must hold the k nearest rows of every shifted query.
+    ``near`` (m, n) must hold the k nearest rows of every shifted query; ``sums`` and ``mass`` are
+    as in :func:`compact_sums`.
     """
-    m, d = Q.shape
+    m, d = Q.shape[0], step.shape[0]
     n = X.shape[0]
     values = np.empty(k)
     chosen = np.empty(k, dtype=np.int64)
@@ -214,15 +209,15 @@ def neighbor_sums(Q, X, near, k, labels, Y, weights, step, plus, minus, mass):
                 row = moved[j - first]
                 for side in range(2):
                     _rank_neighbors(base, row, 1.0 - 2.0 * side, k, values, chosen)
-                    out = plus if side == 0 else minus
+                    place = side * d + j
                     for b in range(k):
                         i = order[chosen[b]]
-                        mass[side, q, j] += weights[i]
+                        mass[q, place] += weights[i]
                         if labels.shape[0] > 0:
-                            out[labels[i], q, j] += weights[i]
+                            sums[labels[i], q, place] += weights[i]
                         else:
-                            for c in range(out.shape[0]):
-                                out[c, q, j] += weights[i] * Y[i, c]
+                            for c in range(sums.shape[0]):
+                                sums[c, q, place] += weights[i] * Y[i, c]
 
 
 @njit(cache=True, nogil=True)
@@ -285,19 +280,6 @@ def sparse_products(K, cutoffs, table, labels, Y, sums, total):
                     _add_scaled(w, table[i], total[q])
                     for k in range(sums.shape[0]):
                         _add_scaled(w * Y[i, k], table[i], sums[k, q])
-
-
-@njit(cache=True, nogil=True, fastmath=_REORDER)
-def normalise(plus, minus, mass, prior):
-    """Divide sums by their weight in place; where no row weighs anything take ``prior`` (m, c)."""
-    c, m, d = plus.shape
-    for q in range(m):
-        for side in range(2):
-            out = plus if side == 0 else minus
-            for k in range(c):
-                for j in range(d):
-                    total = mass[side, q, j]
-                    out[k, q, j] = out[k, q, j] / total if total > 0.0 else prior[q, k]
 
 
 # exp(1/2) r^i / i! with r = x - 1/2: on [0, 1] good to one unit in the last place of float64 (14

@@ -1,7 +1,7 @@
 """Triton kernels: shifted sums over few rows without a temporary for each feature.
 
-Imported only where Triton is there and the tensors live on a card; :mod:`.torch_compact` has the
-plain form of the same sums.
+Imported only where Triton is there and the tensors live on a card;
+:mod:`ejop.sums.torch_engine` has the plain form of the same sums.
 """
 
 from __future__ import annotations

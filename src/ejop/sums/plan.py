@@ -6,16 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn import get_config
 
 from ejop.backends.threads import n_threads
 
 if TYPE_CHECKING:
-    from ejop.functions._base import Function
+    from ejop.sums.form import Form
 
-#: blocks longer than this gain nothing and make Ctrl-C and progress sluggish
-MAX_BLOCK = 256
 #: threads that share the default memory, and the multiple of it that more may take
 FEW_THREADS, MOST_MEMORY = 4, 4
 #: operations in a block: a fraction of a second, so that Ctrl-C is answered
@@ -38,7 +35,7 @@ class Plan:
     block : int
         Query rows handled at once by a thread.
     batch : int
-        Consecutive rows per group of the standard error.
+        Rows per group of the standard error.
     threads : int
     memory : int
         Bytes the temporaries take at their peak, beside the data.
@@ -76,39 +73,28 @@ class Plan:
 
 
 def make_plan(
-    function: Function,
-    n_queries: int,
-    step: NDArray | None,
-    *,
-    n_jobs: int | None = None,
-    memory_limit: int | None = None,
-    n_excluded: int = 0,
+    form: Form, n_queries: int, *, n_jobs: int | None = None, memory_limit: int | None = None
 ) -> Plan:
-    """Prepare a function for ``n_queries`` rows; choose block size and threads.
+    """Block size and threads for ``n_queries`` rows.
 
     Parameters
     ----------
-    function : fitted function
+    form : Form
+        By :func:`ejop.sums.prepare`.
     n_queries : int
-    step : ndarray of shape (n_features,) or None
-        None for the analytic derivative.
     n_jobs : int, optional
-        Threads; None takes as many as the BLAS is allowed.
+        Threads; None takes as many as the BLAS is allowed. A device has one.
     memory_limit : int, optional
-        Bytes for temporaries; :func:`default_memory` by default.
-    n_excluded : int, default=0
-        Queries that are training rows to leave out of their own estimate.
+        Bytes for temporaries; the engine's own by default.
 
     Raises
     ------
     MemoryError
         When not even one query row fits.
     """
-    n, d = function.X_.shape
-    c = function.n_outputs_
-    threads = n_threads(n_jobs)
-    budget = default_memory(threads) if memory_limit is None else memory_limit
-    cost = function.prepare(step, budget=budget, n_queries=n_queries, n_excluded=n_excluded)
+    cost, engine, d = form.cost, form.engine, form.d
+    threads = 1 if engine.on_device else n_threads(n_jobs)
+    budget = engine.budget(threads) if memory_limit is None else memory_limit
     accumulator = 4 * d * d * 8  # sums, squares, weighted sums, one being merged
     fixed, each = cost.fixed_bytes + accumulator, cost.thread_bytes + accumulator
     # The default is a wish, not a wall: what is fixed must not leave blocks of single rows.
@@ -125,24 +111,34 @@ def make_plan(
         if memory_limit is not None:
             needed = format_bytes(fixed + each + cost.bytes_per_query)
             raise MemoryError(
-                f"`memory_limit`={format_bytes(budget)} is too little: {cost.method} on {n} rows "
-                f"of {d} features needs at least {needed}; raise it, reduce the rows or features, "
-                "or pass float32 data."
+                f"`memory_limit`={format_bytes(budget)} is too little: {cost.method} on "
+                f"{form.summary.n} rows of {d} features needs at least {needed}; raise it, reduce "
+                "the rows or features, or pass float32 data."
             )
         room = cost.bytes_per_query
-    batch = group_size(d, n_queries)
-    short = MAX_FLOPS // max(cost.flops_per_query, 1)
-    block = int(np.clip(room // threads // cost.bytes_per_query, 1, np.clip(short, 64, MAX_BLOCK)))
+    batch = group_size(d, n_queries, engine.max_block // 4)
+    short = max(MAX_FLOPS // max(cost.flops_per_query, 1), 64)
+    most = engine.max_block if engine.on_device else min(short, engine.max_block)
+    block = int(np.clip(room // threads // cost.bytes_per_query, 1, most))
     rounds = -(-n_queries // (block * threads))  # even blocks: every thread gets the same work
     block = max(1, -(-n_queries // (rounds * threads)))
     batch = min(batch, block)
     # Whole groups to a block: the standard error does not depend on the block size.
     block = block // batch * batch
     threads = min(threads, -(-n_queries // block))
-    memory = fixed + threads * (block * cost.bytes_per_query + each)
-    notes = [f"{cost.method}: {cost.why}"] if cost.why else []
-    dtype = cost.dtype or str(function.X_.dtype)
-    return Plan(cost.method, n, n_queries, d, c, dtype, block, batch, threads, memory, notes)
+    return Plan(
+        method=cost.method,
+        n_rows=form.summary.n,
+        n_queries=n_queries,
+        n_features=d,
+        n_outputs=form.c,
+        dtype=str(form.kind),
+        block=block,
+        batch=batch,
+        threads=threads,
+        memory=fixed + threads * (block * cost.bytes_per_query + each),
+        notes=[f"{cost.method}: {'; '.join(form.notes)}"] if form.notes else [],
+    )
 
 
 def default_memory(threads: int) -> int:
@@ -152,7 +148,7 @@ def default_memory(threads: int) -> int:
 
     Examples
     --------
-    >>> from ejop.backends.plan import default_memory
+    >>> from ejop.sums.plan import default_memory
     >>> [default_memory(threads) // 2**20 for threads in (1, 4, 8, 64)]
     [1024, 1024, 2048, 4096]
     """
@@ -160,10 +156,10 @@ def default_memory(threads: int) -> int:
     return int(share * get_config()["working_memory"] * 2**20)
 
 
-def group_size(n_features: int, n_queries: int) -> int:
-    """Consecutive rows per group of the standard error."""
+def group_size(n_features: int, n_queries: int, most: int = 64) -> int:
+    """Rows per group of the standard error, ``most`` at the most."""
     wanted = max(n_features // 8, n_queries // MANY_GROUPS)
-    return int(np.clip(wanted, 1, max(1, min(64, n_queries // MIN_GROUPS))))
+    return int(np.clip(wanted, 1, max(1, min(most, n_queries // MIN_GROUPS))))
 
 
 def format_bytes(n: float) -> str:
@@ -171,7 +167,7 @@ def format_bytes(n: float) -> str:
 
     Examples
     --------
-    >>> from ejop.backends.plan import format_bytes
+    >>> from ejop.sums.plan import format_bytes
     >>> format_bytes(3 * 2**20)
     '3.0 MiB'
     """

@@ -3,8 +3,7 @@ import pytest
 from sklearn.metrics.pairwise import euclidean_distances
 
 import reference
-from ejop.functions import KernelSmoother
-from ejop.selection import (
+from ejop.choice import (
     choose_bandwidth,
     choose_ridge,
     left_out_losses,
@@ -12,6 +11,7 @@ from ejop.selection import (
     pointwise_loss,
     widest_within_one_error,
 )
+from ejop.functions import KernelSmoother
 
 
 @pytest.fixture

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ejop.backends.torch import MAX_VALUES, engines, halving, load
+from ejop.arrays import load_torch
+from ejop.executors.devices import halving
+from ejop.sums.torch_engine import MAX_VALUES, torch_engines
 
 #: rounding errors of a distance product that a ball allows for before its pairs are measured
 SLACK = 64
@@ -26,11 +28,11 @@ class DeviceSearch:
     """
 
     def __init__(self, X: NDArray, device: Any) -> None:
-        torch = load()
+        torch = load_torch()
         kind = np.dtype(X.dtype) if np.dtype(X.dtype) == np.float64 else np.dtype(np.float32)
-        self.engine = engines(device, None, kind)[0]
+        self.engine = torch_engines(device, None, kind)[0]
         self.center = X.mean(0)
-        self.rows = self.engine.tensor(X - self.center)
+        self.rows = self.engine.array(X - self.center)
         self.exact = torch.as_tensor(np.ascontiguousarray(X), device=self.engine.device)
         self.factor = self.engine.factor(self.rows.T.contiguous(), exact=True)
         self.norms = (self.rows * self.rows).sum(1)
@@ -46,7 +48,7 @@ class DeviceSearch:
 
     def within(self, Q: NDArray, radius: float) -> tuple[NDArray, NDArray]:
         """Pairs (query, row) that may lie within the radius, by query, then by row."""
-        rounding = SLACK * load().finfo(self.rows.dtype).eps
+        rounding = SLACK * load_torch().finfo(self.rows.dtype).eps
 
         def near(block: slice) -> NDArray:
             queries = self._queries(Q[block])
@@ -61,21 +63,21 @@ class DeviceSearch:
 
     def _block(self) -> int:
         """Queries whose distances to all rows take half of the memory for temporaries."""
-        return max(1, self.engine.free_memory() // (2 * self.norms.nbytes))
+        return max(1, self.engine.budget(1) // (2 * self.norms.nbytes))
 
     def _queries(self, Q: NDArray) -> Any:
-        return self.engine.tensor(Q - self.center)
+        return self.engine.array(Q - self.center)
 
     def _offsets(self, queries: Any) -> Any:
         """|x - q|^2 - |q|^2 of all rows x, (m, n)."""
-        D = self.engine.matmul(queries, self.factor, exact=True)
+        D = self.engine.product(queries, self.factor, exact=True)
         D *= -2
         D += self.norms
         return D
 
     def distances(self, Q: NDArray, queries: NDArray, rows: NDArray) -> NDArray:
         """Distances of given pairs in float64."""
-        torch = load()
+        torch = load_torch()
         kind = torch.float32 if self.engine.device.type == "mps" else torch.float64
         points = torch.as_tensor(np.ascontiguousarray(Q), device=self.engine.device)
 

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from ejop.arrays import namespace
+from ejop.sums.engine import HOST, Engine
+
+#: entries of group sums that are formed at once
+MAX_TALLY = {False: 250_000, True: 50_000_000}
 
 
 def outer_product(J: ArrayLike) -> NDArray:
@@ -12,7 +20,7 @@ def outer_product(J: ArrayLike) -> NDArray:
     Examples
     --------
     >>> import numpy as np
-    >>> from ejop.outerproduct import outer_product
+    >>> from ejop import outer_product
     >>> outer_product(np.array([[[1.0, 2.0]], [[3.0, 0.0]]]))
     array([[5., 1.],
            [1., 2.]])
@@ -35,10 +43,12 @@ class OuterProduct:
     diagonal : bool, default=False
         Keep the diagonal of the mean alone (gradient weights).
     batch : int, default=1
-        The standard error is taken between groups of this many consecutive rows of an ``add``. One
-        row a group is the classical standard error of a mean; larger groups estimate the same
-        quantity and spare
-        forming one d x d matrix a row.
+        The standard error is taken between groups of this many consecutive rows of an ``add``,
+        which should therefore come in random order. One row a group is the classical standard
+        error of a mean; larger groups estimate the same quantity and spare forming one d x d matrix
+        a row.
+    engine : Engine, optional
+        Where the Jacobians and the sums live; NumPy by default.
 
     Examples
     --------
@@ -52,75 +62,102 @@ class OuterProduct:
     """
 
     def __init__(
-        self, n_outputs: int, n_features: int, *, diagonal: bool = False, batch: int = 1
+        self,
+        n_outputs: int,
+        n_features: int,
+        *,
+        diagonal: bool = False,
+        batch: int = 1,
+        engine: Engine = HOST,
     ) -> None:
         shape = (n_features,) if diagonal else (n_features, n_features)
         self.n_outputs, self.n_features = n_outputs, n_features
-        self.diagonal, self.batch = diagonal, batch
+        self.diagonal, self.batch, self.engine = diagonal, batch, engine
         self.count = 0
         self.weight = 0.0  # sum of row weights
         self.n_groups = 0
         self._weight_squares = 0.0  # sum over groups of (group weight)^2
-        self._sum = np.zeros(shape)  # sum of group sums S_b
-        self._squares = np.zeros(shape)  # sum of S_b * S_b, entry by entry
-        self._weighted = np.zeros(shape)  # sum of (group weight) * S_b
-        self._outputs = np.zeros((n_outputs, n_features))  # sum of J_cj^2: the diagonal, by output
+        self._sum = self._zeros(shape)  # sum of group sums S_b
+        self._squares = self._zeros(shape)  # sum of S_b * S_b, entry by entry
+        self._weighted = self._zeros(shape)  # sum of (group weight) * S_b
+        self._outputs = self._zeros((n_outputs, n_features))  # sum of J_cj^2, by output
 
-    def add(self, J: NDArray, weights: ArrayLike | None = None) -> OuterProduct:
+    def _zeros(self, shape: tuple[int, ...]) -> Any:
+        out = self.engine.empty(shape, self.engine.precise().kind(np.dtype(np.float64)))
+        out[...] = 0
+        return out
+
+    def add(self, J: Any, weights: ArrayLike | None = None) -> OuterProduct:
         """Add the Jacobians of some rows.
 
         Parameters
         ----------
-        J : ndarray of shape (n_samples, n_outputs, n_features)
+        J : array of shape (n_samples, n_outputs, n_features)
         weights : array-like of shape (n_samples,), optional
             Non-negative row weights; one each by default.
         """
-        if J.ndim != 3 or J.shape[1:] != (self.n_outputs, self.n_features):
+        if J.ndim != 3 or tuple(J.shape[1:]) != (self.n_outputs, self.n_features):
             raise ValueError(
-                f"`J` has shape {J.shape}; (n_samples, {self.n_outputs}, {self.n_features}) was "
-                "expected: one row of `n_features` derivatives per output."
+                f"`J` has shape {tuple(J.shape)}; (n_samples, {self.n_outputs}, {self.n_features}) "
+                "was expected: one row of `n_features` derivatives per output."
             )
         m = len(J)
         if m == 0:
             return self
-        w = None if weights is None else np.asarray(weights, dtype=np.float64)
-        if w is not None:
-            J = J * np.sqrt(w).astype(J.dtype, copy=False)[:, None, None]
-        squares = (J * J).astype(np.float64, copy=False) if self.diagonal else None
-        if squares is None:
-            self._outputs += np.einsum("mcd,mcd->cd", J, J, dtype=np.float64)
-            self._add_groups(J, w)
-        else:
-            self._outputs += squares.sum(0)
-            self._tally(squares.sum(1), np.ones(m) if w is None else w)
+        w = np.ones(m) if weights is None else np.asarray(weights, dtype=np.float64)
+        if weights is not None:
+            J = J * self.engine.like(self.engine.array(np.sqrt(w)), J)[:, None, None]
+        whole = m // self.batch * self.batch
+        for part, size in ((slice(0, whole), self.batch), (slice(whole, m), m - whole)):
+            if size and part.stop > part.start:
+                self._add_groups(J[part], w[part], size)
         self.count += m
-        self.weight += float(m if w is None else w.sum())
+        self.weight += float(w.sum())
         return self
 
-    def _add_groups(self, J: NDArray, w: NDArray | None) -> None:
-        """Split the rows into groups and form one d x d sum for each."""
-        m, _, d = J.shape
-        if self.batch == 1:  # many small products at once, at most ~32 MB of them
-            chunk = max(1, 4_000_000 // (d * d))
-            for s in range(0, m, chunk):
-                rows = J[s : s + chunk]
-                sums = np.matmul(rows.transpose(0, 2, 1), rows)
-                self._tally(sums, np.ones(len(rows)) if w is None else w[s : s + chunk])
+    def _add_groups(self, J: Any, w: NDArray, size: int) -> None:
+        """Form one sum for each group of so many rows, a few of them at a time."""
+        d = self.n_features
+        if self.diagonal:
+            squares = self.engine.like(J * J, self._sum)
+            self._outputs += squares.sum(0)
+            sums = squares.sum(1).reshape(-1, size, d).sum(1)
+            self._tally(sums, w.reshape(-1, size).sum(1))
             return
-        for s in range(0, m, self.batch):
-            group = J[s : s + self.batch]
-            rows = group.transpose(1, 0, 2).reshape(-1, d)  # no copy of (c, m, d) memory
-            total = float(len(group) if w is None else w[s : s + self.batch].sum())
-            self._tally((rows.T @ rows)[None], np.array([total]))
+        self._outputs += _sum_of_squares(J, self._outputs)
+        at_once = size * max(1, MAX_TALLY[self.engine.on_device] // (d * d))
+        for s in range(0, len(J), at_once):
+            part = J[s : s + at_once]
+            groups = part.reshape(-1, size * self.n_outputs, d)
+            totals = w[s : s + at_once].reshape(-1, size).sum(1)
+            self._tally(self.engine.like(self.engine.gram(groups), self._sum), totals)
 
-    def _tally(self, sums: NDArray, weights: NDArray) -> None:
+    def _tally(self, sums: Any, weights: NDArray) -> None:
         """Record group sums (b, ...) of total weights (b,)."""
-        sums = sums.astype(np.float64, copy=False)
         self._sum += sums.sum(0)
-        self._squares += np.einsum("b...,b...->...", sums, sums)
-        self._weighted += np.tensordot(weights, sums, axes=1)
+        self._squares += namespace(sums).einsum("b...,b...->...", sums, sums)
+        shares = self.engine.like(self.engine.array(weights), sums)
+        self._weighted += namespace(sums).tensordot(shares, sums, 1)
         self._weight_squares += float(weights @ weights)
         self.n_groups += int(np.count_nonzero(weights))
+
+    def to_host(self) -> OuterProduct:
+        """The same sums in NumPy."""
+        if not self.engine.on_device:
+            return self
+        out = OuterProduct(
+            self.n_outputs, self.n_features, diagonal=self.diagonal, batch=self.batch
+        )
+        for name in _NUMBERS:
+            setattr(out, name, getattr(self, name))
+        for name in _SUMS:
+            getattr(out, name)[...] = self.engine.to_host(getattr(self, name))
+        return out
+
+    @property
+    def finite(self) -> bool:
+        """Whether every sum is a number."""
+        return bool(np.isfinite(self._sum).all())
 
     def merge(self, other: OuterProduct) -> OuterProduct:
         """Add another accumulator's sums to this one; returns self."""
@@ -131,9 +168,9 @@ class OuterProduct:
                 "cannot merge accumulators of different (n_outputs, n_features, diagonal): "
                 f"{mine} and {theirs}."
             )
-        for name in ("count", "weight", "n_groups", "_weight_squares"):
+        for name in _NUMBERS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name in ("_sum", "_squares", "_weighted", "_outputs"):
+        for name in _SUMS:
             getattr(self, name).__iadd__(getattr(other, name))
         return self
 
@@ -187,3 +224,14 @@ class OuterProduct:
             f"OuterProduct(n_outputs={self.n_outputs}, n_features={self.n_features}, "
             f"count={self.count})"
         )
+
+
+_NUMBERS = ("count", "weight", "n_groups", "_weight_squares")
+_SUMS = ("_sum", "_squares", "_weighted", "_outputs")
+
+
+def _sum_of_squares(J: Any, like: Any) -> Any:
+    """Sum over rows of J_cj^2 in the type of another array, without the squares as a temporary."""
+    if isinstance(J, np.ndarray):
+        return np.einsum("mcd,mcd->cd", J, J, dtype=like.dtype)
+    return namespace(J).linalg.vector_norm(J, dim=0).square().to(like.dtype)

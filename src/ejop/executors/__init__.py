@@ -1,0 +1,1 @@
+"""Who walks the blocks: threads of this process, devices, a Dask cluster."""

@@ -1,0 +1,380 @@
+"""Engines: where arrays live, and the few operations that forms are made of.
+
+:class:`HostEngine` is NumPy with compiled loops; :class:`ejop.sums.torch_engine.TorchEngine` is
+torch on a CPU or a card. Forms are written once over these operations and the names that NumPy and
+torch share.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cholesky, lapack, solve_triangular
+
+from ejop.arrays import device_of, is_single, is_torch
+from ejop.rows import Block, Summary, one_hot_labels
+
+PRECISIONS = ("float32", "tf32", "bf16", "float64")
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where the sums run, how exactly, and with how much memory; for ``device=``.
+
+    A name alone, as in ``device="cuda"``, is the same as ``Device("cuda")``.
+
+    Parameters
+    ----------
+    name : None, str, torch.device or list of them, default=None
+        None is NumPy and compiled loops; "cpu", "cuda", "cuda:1", "mps" and "auto" (every card, or
+        the CPU) are torch. A list shares the query rows among devices.
+    precision : {"float32", "tf32", "bf16", "float64"} or None, default=None
+        Of products by torch; None follows the data. Distances are never rounded.
+    memory_limit : int or None, default=None
+        Bytes for temporaries. By default scikit-learn's ``working_memory``, and 60 % of a card's
+        free memory.
+
+    Examples
+    --------
+    >>> from ejop import EJOP, Device
+    >>> EJOP(device=Device(memory_limit=2**28)).device
+    Device(name=None, precision=None, memory_limit=268435456)
+    """
+
+    name: Any = None
+    precision: str | None = None
+    memory_limit: int | None = None
+
+
+def as_device(device: Any) -> Device:
+    """A device from what ``device=`` was given, or an error that says what it takes."""
+    found = device if isinstance(device, Device) else Device(device)
+    names = found.name if isinstance(found.name, list | tuple) else [found.name]
+    for name in names:
+        if name is not None and not isinstance(name, str) and not is_torch(name):
+            raise TypeError(
+                f"`device`={device!r} is not a device; pass None, 'cpu', 'cuda', 'cuda:1', 'mps', "
+                "'auto', a torch.device, a list of them, or ejop.Device(...)."
+            )
+    if found.precision is not None and found.precision not in PRECISIONS:
+        raise ValueError(f"`precision`={found.precision!r} is not one of {', '.join(PRECISIONS)}.")
+    limit = found.memory_limit
+    if limit is not None and (not isinstance(limit, Integral) or limit < 1):
+        raise ValueError(f"`memory_limit` must be a positive number of bytes, got {limit!r}.")
+    return found
+
+
+def engines_for(device: Any, X: Any) -> tuple[Sequence[Engine], int | None]:
+    """Engines that the sums run on, and the memory they may take; a tensor brings its device."""
+    wanted = as_device(device)
+    name = device_of(X) if wanted.name is None else wanted.name
+    if name is None:
+        return [HOST], wanted.memory_limit
+    from ejop.sums.torch_engine import torch_engines
+
+    kind = np.float32 if is_single(X) else np.float64
+    return torch_engines(name, wanted.precision, kind), wanted.memory_limit
+
+
+class Engine(ABC):
+    """Where arrays live. Arrays of an engine know its namespace: NumPy's or torch's."""
+
+    #: rows of classes and columns of products come in multiples of this
+    alignment: int = 1
+    #: query rows of a block at the most: beyond, products gain nothing
+    max_block: int = 256
+    #: temporaries of a product, in copies of what NumPy needs
+    copies: int = 1
+    #: before the names of forms in a plan
+    prefix: str = ""
+    #: whether rows are copied to where the engine computes
+    on_device: bool = False
+
+    @abstractmethod
+    def kind(self, wanted: np.dtype) -> np.dtype:
+        """Type of sums for data that want this one."""
+
+    @abstractmethod
+    def array(self, values: Any, dtype: np.dtype | None = None) -> Any:
+        """Values on the engine, in the type of the sums or that given."""
+
+    @abstractmethod
+    def index(self, values: NDArray) -> Any:
+        """Row numbers on the engine."""
+
+    @abstractmethod
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        """An array to be filled."""
+
+    @abstractmethod
+    def factor(self, B: Any, *, exact: bool = False) -> Any:
+        """The right side of products, prepared once; slices of rows can be taken of it."""
+
+    @abstractmethod
+    def product(self, A: Any, B: Any, out: Any = None, *, exact: bool = False) -> Any:
+        """A @ B for a prepared B; ``exact`` keeps the accuracy of the type of A."""
+
+    @abstractmethod
+    def gram(self, rows: Any) -> Any:
+        """R^T R in float64 for each (n, d) of rows (groups, n, d)."""
+
+    @abstractmethod
+    def softmax_quotient(self, plus: Any, minus: Any, step: Any) -> Any:
+        """Difference quotient (m, c, d) of the softmax of shares in [0, 1], which are used up."""
+
+    @abstractmethod
+    def pairs(self, block: Block, summary: Summary) -> Any:
+        """Rows that give distances, compact sums and nearest sums; see :class:`HostPairs`."""
+
+    @abstractmethod
+    def pair_queries(self, Q: NDArray, summary: Summary) -> Any:
+        """Query rows as :meth:`pairs` holds its rows."""
+
+    def like(self, values: Any, other: Any) -> Any:
+        """Values in the type of another array of the engine."""
+        return values if values.dtype == other.dtype else values.astype(other.dtype)
+
+    @abstractmethod
+    def precise(self) -> Engine:
+        """The same place with products in float64."""
+
+    @abstractmethod
+    def cholesky(self, K: Any) -> Any:
+        """Lower factor of a positive definite matrix, which is overwritten."""
+
+    @abstractmethod
+    def solve(self, L: Any, B: Any, *, half: str = "") -> Any:
+        """(L L^T)^-1 B; L^-1 B for ``half="lower"`` and L^-T B for ``half="upper"``."""
+
+    @abstractmethod
+    def inverse(self, L: Any) -> Any:
+        """(L L^T)^-1, symmetric; overwrites L."""
+
+    @abstractmethod
+    def eigh(self, M: NDArray) -> tuple[NDArray, NDArray]:
+        """Eigenvalues, ascending, and eigenvectors of a symmetric matrix of NumPy."""
+
+    @abstractmethod
+    def to_host(self, A: Any) -> NDArray:
+        """An array of the engine in NumPy."""
+
+    @abstractmethod
+    def budget(self, threads: int) -> int:
+        """Bytes that temporaries may take by default."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """A note for the plan."""
+
+    @abstractmethod
+    def most_centers(self) -> int:
+        """Centres of kernel ridge whose system it can hold."""
+
+
+class HostEngine(Engine):
+    """NumPy, SciPy and compiled loops."""
+
+    def kind(self, wanted: np.dtype) -> np.dtype:
+        """The type that is wanted."""
+        return np.dtype(wanted)
+
+    def array(self, values: Any, dtype: np.dtype | None = None) -> NDArray:
+        """The values themselves where their type will do."""
+        return np.asarray(values, dtype=dtype)
+
+    def index(self, values: NDArray) -> NDArray:
+        """Row numbers."""
+        return np.asarray(values, dtype=np.int64)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> NDArray:
+        """An array to be filled."""
+        return np.empty(shape, dtype=dtype)
+
+    def factor(self, B: NDArray, *, exact: bool = False) -> NDArray:
+        """The matrix itself."""
+        return B
+
+    def product(
+        self, A: NDArray, B: NDArray, out: NDArray | None = None, *, exact: bool = False
+    ) -> NDArray:
+        """A @ B."""
+        return np.matmul(A, B, out=out)
+
+    def gram(self, rows: NDArray) -> NDArray:
+        """R^T R for each of some matrices."""
+        return np.matmul(rows.swapaxes(1, 2), rows).astype(np.float64, copy=False)
+
+    def softmax_quotient(self, plus: NDArray, minus: NDArray, step: NDArray) -> NDArray:
+        """A polynomial on [0, 1] in place of the exponential, in one compiled pass."""
+        from ejop.sums.compiled import softmax_differences
+
+        sides = plus.swapaxes(0, 1), minus.swapaxes(0, 1)
+        return softmax_differences(*sides, step).swapaxes(0, 1)
+
+    def pairs(self, block: Block, summary: Summary) -> HostPairs:
+        """Rows for compiled loops."""
+        return HostPairs(block, summary)
+
+    def pair_queries(self, Q: NDArray, summary: Summary) -> NDArray:
+        """Query rows in the type of the references."""
+        return np.asarray(Q, dtype=summary.dtype)
+
+    def precise(self) -> HostEngine:
+        """NumPy takes the type of its arrays."""
+        return self
+
+    def cholesky(self, K: NDArray) -> NDArray:
+        """By LAPACK."""
+        return cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+
+    def solve(self, L: NDArray, B: NDArray, *, half: str = "") -> NDArray:
+        """By LAPACK, without copies of L."""
+        for side in (half,) if half else ("lower", "upper"):
+            trans = "N" if side == "lower" else "T"
+            B = solve_triangular(L, B, trans=trans, lower=True, check_finite=False)
+        return B
+
+    def inverse(self, L: NDArray) -> NDArray:
+        """By LAPACK's potri, a third of the work of solving for every column."""
+        (potri,) = lapack.get_lapack_funcs(("potri",), (L,))
+        inverse, info = potri(L, lower=True, overwrite_c=True)
+        if info:
+            raise np.linalg.LinAlgError(f"the factor of kernel ridge is singular at row {info}.")
+        return _mirrored(inverse)
+
+    def eigh(self, M: NDArray) -> tuple[NDArray, NDArray]:
+        """By LAPACK."""
+        return np.linalg.eigh(M)
+
+    def to_host(self, A: NDArray) -> NDArray:
+        """The array itself."""
+        return A
+
+    def budget(self, threads: int) -> int:
+        """scikit-learn's ``working_memory``, more of it from five threads on."""
+        from ejop.sums.plan import default_memory
+
+        return default_memory(threads)
+
+    def most_centers(self) -> int:
+        """10,000: 800 MB of kernel matrix."""
+        return 10_000
+
+    def describe(self) -> str:
+        """Nothing: it is where everything runs unless asked otherwise."""
+        return ""
+
+    def __reduce__(self) -> str:
+        return "HOST"
+
+
+HOST = HostEngine()
+
+
+def _mirrored(A: NDArray, piece: int = 512) -> NDArray:
+    """A symmetric matrix from its lower half, in place."""
+    for s in range(0, len(A), piece):
+        e = s + piece
+        A[s:e, e:] = A[e:, s:e].T
+        square = A[s:e, s:e]
+        upper = np.triu_indices(len(square), 1)
+        square[upper] = square.T[upper]
+    return A
+
+
+def squared_distances(Q: NDArray, X: NDArray, center: NDArray) -> tuple[NDArray, float]:
+    """|q - x_i|^2, shape (m, n), and how far rounding may have moved them.
+
+    Rows are centred a piece at a time, so that X may be large or mapped from disk.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ejop.sums.engine import squared_distances
+    >>> squared_distances(np.array([[0.0, 3.0]]), np.array([[4.0, 0.0]]), np.zeros(2))[0]
+    array([[25.]])
+    """
+    A = Q.astype(X.dtype, copy=False) - center
+    own = np.einsum("md,md->m", A, A)
+    D = np.empty((len(A), len(X)), dtype=A.dtype)
+    largest = float(own.max(initial=0))
+    for s in range(0, len(X), 4096):
+        B = X[s : s + 4096] - center
+        norms = np.einsum("nd,nd->n", B, B)
+        piece = D[:, s : s + 4096]
+        np.matmul(A, B.T, out=piece)
+        piece *= -2
+        piece += norms
+        piece += own[:, None]
+        largest = max(largest, float(norms.max()))
+    return D, 16 * float(np.finfo(D.dtype).eps) * largest
+
+
+class HostPairs:
+    """Reference rows for sums over few of them, in NumPy and compiled loops.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, n_features)
+        As given; queries are too.
+    low, high : ndarray of shape (n_features,)
+        Bounds of all rows, those of other tiles included.
+    note : str
+    """
+
+    note = ""
+
+    def __init__(self, block: Block, summary: Summary) -> None:
+        self.X, self.Y, self.w = block.X, block.Y, block.weights
+        self.start, self.center = int(block.index[0]) if len(block) else 0, summary.center
+        labels = one_hot_labels(block.Y) if summary.one_hot else None
+        self.labels = np.empty(0, dtype=np.int64) if labels is None else labels
+        self.low, self.high = summary.X.low, summary.X.high
+
+    def squared_distances(self, Q: NDArray, exclude: NDArray | None) -> tuple[NDArray, float]:
+        """Squared distances (m, n), infinite at rows to leave out, and what rounding may move."""
+        D, slack = squared_distances(Q, self.X, self.center)
+        if exclude is not None:
+            own = np.flatnonzero((exclude >= self.start) & (exclude < self.start + len(self.X)))
+            D[own, exclude[own] - self.start] = np.inf
+        return D, slack
+
+    def smallest(self, D: NDArray, k: int) -> tuple[NDArray, None]:
+        """The k smallest squared distances of each query, in any order."""
+        return np.partition(D, k - 1, axis=1)[:, :k], None
+
+    def compact_sums(
+        self, Q: NDArray, near: NDArray, D: NDArray, step: NDArray, h: float, kernel: Any
+    ) -> tuple[NDArray, NDArray]:
+        """Sums (c, m, 2 s) and masses (m, 2 s) of a compact kernel at shifts along s features."""
+        from ejop.sums.compiled import compact_sums
+
+        options = (1 / h**2, kernel.inner, kernel.outer)
+        return self._both_sides(compact_sums, Q, near, step, options)
+
+    def nearest_sums(
+        self, Q: NDArray, near: NDArray, first: None, step: NDArray, k: int
+    ) -> tuple[NDArray, NDArray]:
+        """Sums and masses of the k nearest of the candidates at shifts along s features."""
+        from ejop.sums.compiled import neighbor_sums
+
+        return self._both_sides(neighbor_sums, Q, near, step, (k,))
+
+    def _both_sides(
+        self,
+        loop: Callable[..., None],
+        Q: NDArray,
+        near: NDArray,
+        step: NDArray,
+        options: tuple[Any, ...],
+    ) -> tuple[NDArray, NDArray]:
+        c, m, s = self.Y.shape[1], len(Q), len(step)
+        sums, mass = np.zeros((c, m, 2 * s)), np.zeros((m, 2 * s))
+        loop(Q, self.X, near, self.labels, self.Y, self.w, step, *options, sums, mass)
+        return sums, mass

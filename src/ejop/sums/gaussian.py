@@ -1,0 +1,378 @@
+"""Sums with Gaussian weights: products over all rows, local sums, streamed tiles, direct sums.
+
+For K = exp(-|x - z|^2 / 2h^2) a shift along one axis factorises:
+
+    K(x +- t e_j, z) = K(x, z) exp(+-t z_j / h^2) * [a factor without z]
+
+and the bracket cancels in a weighted mean. All sums are therefore products of one kernel matrix
+with a table of the reference rows: [E | 1/E] with E = exp(t Z / h^2) for differences, [Z | 1] for
+the derivative, [1] for values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ejop.arrays import namespace
+from ejop.rows import Block, one_hot_labels
+from ejop.sums.form import Cost, Form, Request, divided
+from ejop.sums.weighted import NO_WEIGHT, WeightedSums, exponentiate
+
+#: largest |t z / h^2| whose exponential keeps full precision in sums
+EXPONENT_LIMIT = {np.dtype(np.float32): 40.0, np.dtype(np.float64): 300.0}
+#: logarithm of a query's largest weight above which its exponentials need no rescaling
+SAFE = {np.dtype(np.float32): -40.0, np.dtype(np.float64): -400.0}
+#: mass that local sums may neglect at a shifted point, as a share of all
+NEGLECT = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-12}
+#: share of rows kept above which local sums cost more than products over all rows
+LOCAL_SHARE = 0.1
+#: rows and queries below which products over all rows are quick anyway
+LOCAL_ROWS, LOCAL_QUERIES = 2000, 512
+#: share of the budget that tables of references may take before they are streamed
+TABLE_SHARE = 0.7
+#: share of the budget that one tile takes then, and its rows at the least
+TILE_SHARE, MIN_TILE = 0.1, 256
+
+
+def exponential_table(Z: Any, middle: Any, exponents: Any, pad: int = 0) -> Any:
+    """[E | 1/E] with E = exp((Z - middle) * exponents), columns of zeros after it."""
+    xp, (n, d) = namespace(Z), Z.shape
+    table = xp.empty_like(Z, shape=(n, 2 * d)) if xp is np else Z.new_zeros((n, 2 * d + pad))
+    E = table[:, :d]
+    xp.subtract(Z, middle, out=E)
+    E *= exponents
+    xp.exp(E, out=E)
+    xp.divide(xp.ones_like(E[:1, :1]), E, out=table[:, d : 2 * d])
+    return table
+
+
+def sorted_by_class(
+    labels: NDArray | None, n: int, c: int, alignment: int
+) -> tuple[NDArray, list[slice] | None]:
+    """Rows sorted by class, each class filled up with dummies (-1) to a multiple of ``alignment``.
+
+    Products of slices that start at odd addresses take kernels of a card several times slower.
+    """
+    if labels is None:
+        return np.r_[np.arange(n), np.full(-n % alignment, -1)], None
+    parts, slices, start = [], [], 0
+    for k in range(c):
+        rows = np.flatnonzero(labels == k)
+        parts.append(np.r_[rows, np.full(-len(rows) % alignment, -1)])
+        slices.append(slice(start, start + len(parts[-1])))
+        start += len(parts[-1])
+    return np.concatenate(parts), slices
+
+
+@dataclass(frozen=True)
+class GaussianTile:
+    """Consecutive reference rows, centred and sorted by class.
+
+    Attributes
+    ----------
+    start, n : int
+        First row of the tile among all, and how many.
+    Z : array of shape (n_places, n_features)
+        The centred rows; places that only fill up a class are zeros.
+    lifted : factor of shape (n_features + 2, n_places)
+        [Z | log weight - |z|^2 / 2h^2 | 1]^T: [x / h^2 | 1 | -|x|^2 / 2h^2] times it is the
+        logarithm of the weighted kernel.
+    position : ndarray of shape (n,)
+        Place of each row after sorting.
+    labels : ndarray of shape (n_places,)
+        Class of each row; empty for real targets.
+    slices : list of slice or None
+        Places of each class; None for real targets.
+    Y : array of shape (n_places, n_outputs)
+    table : factor of shape (n_places, n_columns)
+    """
+
+    start: int
+    n: int
+    Z: Any
+    lifted: Any
+    position: NDArray
+    labels: NDArray
+    slices: list[slice] | None
+    Y: Any
+    table: Any
+
+
+class GaussianForm(Form):
+    """A Gaussian smoother: one product for the kernel, one an output for the shifted sums."""
+
+    def __init__(self, function: Any, request: Request) -> None:
+        super().__init__(function, request)
+        self.h2 = float(function.bandwidth_) ** 2
+        self.kind, reasons = self._sum_type()
+        self.columns = request.columns(self.d)
+        self.neglect, self.share = 0.0, 1.0
+        self.tile_rows: int | None = None
+        exponent, limit = self._exponent(), EXPONENT_LIMIT[self.kind]
+        self.direct = exponent > limit
+        if self.direct:
+            reasons.append(
+                f"exponents reach {exponent:.3g}, beyond {limit:g} for {self.kind}: "
+                "kernel matrices are shifted one feature at a time"
+            )
+        elif self.step is not None:
+            reasons.append(f"exponents reach {exponent:.3g}, under {limit:g}")
+        self.center = self.engine.array(self.summary.center, self.kind)
+        self.middle = self.engine.array(self.summary.middle - self.summary.center, self.kind)
+        if self.step is not None:
+            self.tilts = self.engine.array(self.step / self.h2, self.kind)
+        if hasattr(function, "X_"):
+            self._place(exponent, reasons)
+        self.notes = tuple(reasons)
+        self.cost = self._cost()
+
+    # choosing -----------------------------------------------------------------------------------
+
+    def _sum_type(self) -> tuple[np.dtype, list[str]]:
+        """float64 for float32 data whose distances or exponents float32 cannot hold."""
+        kind = self.engine.kind(self.summary.dtype)
+        if kind == np.float64 or self.engine.on_device:
+            return kind, []
+        X, center = self.summary.X, self.summary.center
+        reach = float((np.maximum(X.high - center, center - X.low) ** 2).sum())
+        loss = np.finfo(np.float32).eps * reach / self.h2
+        if loss > 1e-2 or self._exponent() > EXPONENT_LIMIT[kind]:
+            return np.dtype(np.float64), [
+                "sums in float64: the bandwidth is too small against the range for float32"
+            ]
+        return kind, []
+
+    def _exponent(self) -> float:
+        """Largest |t_j x_ij / h^2| once each column is centred at its mid-range."""
+        if self.step is None:
+            return 0.0
+        reach = (self.summary.X.high.astype(np.float64) - self.summary.X.low) / 2
+        return float((self.step * reach).max() / self.h2)
+
+    def _place(self, exponent: float, reasons: list[str]) -> None:
+        """Hold the rows as one tile, or stream them; look whether few of them are enough."""
+        n, budget = len(self.function.X_), self.request.budget or 0
+        width = (self.d + (0 if self.direct else self.columns)) * self.kind.itemsize
+        streams = budget > 0 and n * width > TABLE_SHARE * budget
+        if streams and not self.direct and not self.engine.on_device:
+            self.tile_rows = max(MIN_TILE, int(TILE_SHARE * budget / (width + 2)))
+            reasons.append(f"references are streamed in tiles of {self.tile_rows} rows")
+            return
+        self._tiles = (self.tile(self.whole()),)
+        many = n >= LOCAL_ROWS and self.request.n_queries >= LOCAL_QUERIES
+        if many and not self.direct and not self.engine.on_device:
+            self._try_local(NEGLECT[self.kind] * np.exp(-2 * exponent), reasons)
+
+    def _try_local(self, neglect: float, reasons: list[str]) -> None:
+        """Sum over few rows where a look at some queries says that few hold nearly all weight.
+
+        Weights at a shifted point differ from those at x by factors within exp(+-A), A the
+        largest exponent, so dropping a share of the mass at x drops at most exp(2A) times that
+        share there; ``neglect`` allows for it.
+        """
+        n = len(self.function.X_)
+        rows = np.unique(np.linspace(0, n - 1, 64).astype(int))
+        (tile,) = self._tiles
+        L = self.log_kernel(self.queries(self.function.X_[rows]), tile, rows)
+        share = float(cut(exponentiate(L, L.max(1, keepdims=True)), neglect)[1].mean()) / n
+        if share > LOCAL_SHARE:
+            return
+        self.neglect, self.share = neglect, share
+        reasons.append(
+            f"{share:.1%} of the rows hold all but {NEGLECT[self.kind]:.0e} of the weight at every "
+            "shifted point, and only they are summed"
+        )
+
+    def _cost(self) -> Cost:
+        n, size = self.summary.n, self.kind.itemsize
+        rows = self.tile_rows or n
+        per_query = (2 * rows + 3 * (self.c + 1) * self.columns) * size * self.engine.copies
+        tables = rows * (self.d + (0 if self.direct else self.columns)) * size
+        name = f"{self.engine.prefix}gaussian"
+        if self.direct:
+            return Cost(f"{name}-direct", 2 * per_query, tables, 0, 9 * n * self.d)
+        fixed, each = (tables, 0) if self.tile_rows is None else (0, tables)
+        sums = 2 * self.columns * (1 if self.neglect == 0 else 7 * self.share)
+        flops = int((2 * self.d + sums) * n)
+        method = "local" if self.neglect > 0 else "analytic" if self.step is None else "product"
+        return Cost(f"{name}-{method}", per_query, fixed, each, flops)
+
+    # tiles --------------------------------------------------------------------------------------
+
+    def tiles(self) -> Iterator[GaussianTile]:
+        """The references, as one tile or read again a piece at a time."""
+        if self.tile_rows is None:
+            yield from self._tiles
+            return
+        whole = self.whole()
+        for start in range(0, len(whole), self.tile_rows):
+            yield self.tile(whole.rows(slice(start, start + self.tile_rows)))
+
+    def tile(self, block: Block) -> GaussianTile:
+        """Rows sorted by class with the table of their sums, on the engine."""
+        engine, kind, n, d = self.engine, self.kind, len(block), self.d
+        labels = one_hot_labels(block.Y) if self.summary.one_hot else None
+        order, slices = sorted_by_class(labels, n, self.c, engine.alignment)
+        real = order >= 0
+        position = np.empty(n, dtype=np.int64)
+        position[order[real]] = np.flatnonzero(real)
+        places, dummies = engine.index(np.maximum(order, 0)), engine.index(np.flatnonzero(~real))
+        lifted = engine.empty((len(order), d + 2 + -(d + 2) % engine.alignment), kind)
+        lifted[:, d:] = 0
+        Z = lifted[:, :d]
+        Z[:] = engine.array(block.X)[places]
+        Z -= self.center
+        xp = namespace(lifted)
+        offset = xp.einsum("nd,nd->n", Z, Z) / (-2 * self.h2)
+        if block.w is not None:
+            offset += xp.log(engine.array(block.w, kind))[places]
+        Y = engine.array(block.Y, kind)[places]
+        Z[dummies], Y[dummies], offset[dummies] = 0, 0, NO_WEIGHT
+        lifted[:, d], lifted[:, d + 1] = offset, 1
+        table = None if self.direct else engine.factor(self._table(Z))
+        sorted_labels = np.empty(0, dtype=np.int64) if labels is None else labels[order[real]]
+        start = int(block.index[0]) if n else 0
+        return GaussianTile(
+            start,
+            n,
+            Z,
+            engine.factor(lifted.T, exact=True),
+            position,
+            sorted_labels,
+            slices,
+            Y,
+            table,
+        )
+
+    def _table(self, Z: Any) -> Any:
+        """[E | 1/E], [Z | 1] or [1], columns filled up to a multiple of the alignment."""
+        pad = -self.columns % self.engine.alignment
+        if self.step is not None:
+            return exponential_table(Z, self.middle, self.tilts, pad)
+        table = self.engine.empty((len(Z), self.columns + pad), self.kind)
+        table[:] = 0
+        table[:, : self.columns - 1] = Z[:, : self.columns - 1]
+        table[:, self.columns - 1] = 1
+        return table
+
+    # sums ---------------------------------------------------------------------------------------
+
+    def queries(self, Q: NDArray) -> Any:
+        """Query rows centred, in the type of the sums."""
+        return self.engine.array(Q, self.kind) - self.center
+
+    def _own_queries(self, rows: NDArray) -> Any:
+        if self.engine.on_device:  # they are there already
+            (tile,) = self._tiles
+            return tile.Z[self.engine.index(tile.position[rows])]
+        return super()._own_queries(rows)
+
+    def log_kernel(self, Q: Any, tile: GaussianTile, exclude: NDArray | None) -> Any:
+        """log K(x, z) + log weight for centred queries, (m, n_places)."""
+        d = self.d
+        lifted = self.engine.empty((len(Q), tile.lifted.shape[0]), self.kind)
+        lifted[:, d:] = 0
+        lifted[:, :d] = Q
+        lifted[:, :d] /= self.h2
+        lifted[:, d] = 1
+        lifted[:, d + 1] = namespace(Q).einsum("md,md->m", Q, Q) / (-2 * self.h2)
+        L = self.engine.product(lifted, tile.lifted, exact=True)
+        if exclude is not None:
+            own = np.flatnonzero((exclude >= tile.start) & (exclude < tile.start + tile.n))
+            places = tile.position[exclude[own] - tile.start]
+            L[self.engine.index(own), self.engine.index(places)] = -np.inf
+        return L
+
+    def sums(self, Q: Any, tile: GaussianTile, exclude: NDArray | None = None) -> WeightedSums:
+        """Weighted sums of the table, by output and in total, up to a factor of each query."""
+        L = self.log_kernel(Q, tile, exclude)
+        if self.direct:
+            return self._direct_sums(L, tile)
+        xp = namespace(L)
+        top = xp.amax(L, 1, keepdims=True)
+        if self.tile_rows is None and self.neglect == 0 and float(top.min()) > SAFE[self.kind]:
+            K = xp.exp(L, out=L)  # no weight that counts can underflow
+            top = xp.zeros_like(top)
+        else:
+            K = exponentiate(L, top)
+        products = self._sparse_products if self.neglect > 0 else self._products
+        sums, total = products(K, tile)
+        return WeightedSums(sums, total, top)
+
+    def _products(self, K: Any, tile: GaussianTile) -> tuple[Any, Any]:
+        """One matrix product per output; with classes the total is their sum."""
+        engine = self.engine
+        sums = engine.empty((self.c, len(K), tile.table.shape[1]), self.kind)
+        for k in range(self.c):
+            if tile.slices is not None:
+                part = tile.slices[k]
+                engine.product(K[:, part], tile.table[part], out=sums[k])
+            else:
+                engine.product(K * tile.Y[:, k], tile.table, out=sums[k])
+        total = sums.sum(0) if tile.slices is not None else engine.product(K, tile.table)
+        return sums[:, :, : self.columns], total[:, : self.columns]
+
+    def _sparse_products(self, K: NDArray, tile: GaussianTile) -> tuple[NDArray, NDArray]:
+        """The same sums over the rows that hold all but ``neglect`` of each query's weight."""
+        from ejop.sums.compiled import sparse_products
+
+        cutoffs, _, _ = cut(K, self.neglect)
+        sums = np.zeros((self.c, len(K), self.columns), dtype=K.dtype)
+        total = np.zeros(sums.shape[1:], dtype=K.dtype)
+        sparse_products(K, cutoffs, tile.table, tile.labels, tile.Y, sums, total)
+        return sums, (sums.sum(0) if tile.slices is not None else total)
+
+    def _direct_sums(self, L: Any, tile: GaussianTile) -> WeightedSums:
+        """Sums one feature at a time, in the log domain: safe for any step and scale."""
+        d, m = self.d, len(L)
+        xp = namespace(L)
+        sums = self.engine.empty((self.c, m, 2 * d), self.kind)
+        total, top = (self.engine.empty((m, 2 * d), self.kind) for _ in range(2))
+        for j in range(d):
+            tilt = tile.Z[:, j] * self.tilts[j]
+            for column, sign in ((j, 1), (d + j, -1)):
+                K = L + sign * tilt
+                peak = xp.amax(K, 1, keepdims=True)
+                exponentiate(K, peak)
+                sums[:, :, column] = (K @ tile.Y).T
+                total[:, column], top[:, column] = K.sum(1), peak[:, 0]
+        return WeightedSums(sums, total, top)
+
+    def means(self, sums: WeightedSums, Q: Any, prior: Callable[[], NDArray]) -> tuple[Any, ...]:
+        """Shifted values; or values and (sum w Y z - f sum w z) / h^2, w the normalised weights."""
+        if self.request.step is None:
+            return self._derivative(sums, prior)
+        found = divided(self, sums, prior)
+        return (found,) if self.step is None else (found[:, :, : self.d], found[:, :, self.d :])
+
+    def _derivative(self, found: WeightedSums, prior: Callable[[], NDArray]) -> tuple[Any, Any]:
+        sums, total = found.sums, found.total
+        empty = total[:, -1] <= 0
+        total[empty] = 0
+        total[empty, -1] = 1
+        weight = total[:, -1:]
+        sums /= weight
+        J = sums[:, :, :-1] - sums[:, :, -1:] * (total / weight)[:, :-1]
+        J /= self.h2
+        values = sums[:, :, -1:]
+        if bool(empty.any()):
+            values[:, empty, 0] = self.engine.array(prior(), self.kind)[empty].T
+        return values, J
+
+
+def cut(K: NDArray, neglect: float) -> tuple[NDArray, NDArray, float]:
+    """Each query's smallest weight worth summing, how many reach it, largest share dropped.
+
+    Row maxima of the weights K are 1; all weights below the smallest hold at most ``neglect``.
+    """
+    from ejop.sums.compiled import weight_cutoffs
+
+    cutoffs, kept = np.empty(len(K), dtype=K.dtype), np.empty(len(K), dtype=np.int64)
+    bits, shift, bias = (np.int32, 23, 127) if K.itemsize == 4 else (np.int64, 52, 1023)
+    dropped = weight_cutoffs(K, K.view(bits), shift, bias, neglect, cutoffs, kept)
+    return cutoffs, kept, dropped

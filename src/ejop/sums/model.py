@@ -1,0 +1,56 @@
+"""Differences of any model: its predictions at shifted copies of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ejop.rows import Block
+from ejop.sums.form import Cost, Form, Request
+from ejop.sums.weighted import WeightedSums
+
+
+class ModelForm(Form):
+    """2d shifted copies of a block in one batch; there are no references to sum over."""
+
+    bounded = False
+
+    def __init__(self, function: Any, request: Request) -> None:
+        if request.engine.on_device:
+            raise ValueError(
+                f"`device` has no form of {function!r}; use function='kernel', 'ball', 'knn' or "
+                "'ridge', or device=None."
+            )
+        super().__init__(function, request)
+        self.kind = np.dtype(np.float64)
+        size = 2 * self.d * (self.d * self.summary.dtype.itemsize + 3 * self.c * 8)
+        self.notes = (f"{2 * self.d} shifted copies of each block are predicted at once",)
+        self.cost = Cost("model", size)
+        self._tiles = (None,)
+
+    def tile(self, block: Block) -> None:
+        """A model needs no rows."""
+
+    def queries(self, Q: NDArray) -> NDArray:
+        """Query rows."""
+        return np.asarray(Q)
+
+    def sums(self, Q: NDArray, tile: None, exclude: NDArray | None = None) -> WeightedSums:
+        """Predictions at x + t_j e_j, then at x - t_j e_j, (c, m, 2 d)."""
+        if self.step is None:
+            return WeightedSums(self.function.model_values(Q).T[:, :, None])
+        m, d = Q.shape
+        batch = np.tile(Q, (2 * d, 1)).reshape(2, d, m, d)
+        for j in range(d):
+            batch[0, j, :, j] += self.step[j]
+            batch[1, j, :, j] -= self.step[j]
+        values = self.function.model_values(batch.reshape(-1, d)).reshape(2 * d, m, -1)
+        return WeightedSums(values.transpose(2, 1, 0))
+
+    def means(self, sums: WeightedSums, Q: Any, prior: Callable[[], NDArray]) -> tuple[Any, ...]:
+        """The predictions themselves."""
+        found, d = sums.sums, self.d
+        return (found,) if self.step is None else (found[:, :, :d], found[:, :, d:])

@@ -1,0 +1,366 @@
+"""Kernel ridge: its system solved, rows left out in closed form, and its differences.
+
+Coefficients of either sign nearly cancel in the sums, so all of this is in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ejop.arrays import namespace
+from ejop.rows import Block, Summary
+from ejop.sums.engine import Engine
+from ejop.sums.form import Cost, Form, Request
+from ejop.sums.gaussian import EXPONENT_LIMIT, exponential_table
+from ejop.sums.weighted import WeightedSums
+
+FLOAT64 = np.dtype(np.float64)
+#: rows whose features are made at once
+CHUNK = 2048
+
+
+@dataclass(frozen=True)
+class Centers:
+    """Centred centres on an engine, and the Gaussian between them and queries.
+
+    Attributes
+    ----------
+    engine : Engine
+    Z : array of shape (n_centers, n_features)
+    norms : array of shape (n_centers,)
+    h2 : float
+        Squared bandwidth.
+    """
+
+    engine: Engine
+    Z: Any
+    norms: Any
+    h2: float
+
+    @classmethod
+    def of(cls, engine: Engine, centers: NDArray, summary: Summary, bandwidth: float) -> Centers:
+        """Centres in float64."""
+        precise = engine.precise()
+        Z = precise.array(centers, FLOAT64) - precise.array(summary.center, FLOAT64)
+        return cls(precise, Z, (Z * Z).sum(1), float(bandwidth) ** 2)
+
+    def __len__(self) -> int:
+        return len(self.Z)
+
+    def distances(self, Q: Any) -> Any:
+        """Squared distances (m, n_centers), up to rounding."""
+        D = Q @ self.Z.T
+        D *= -2
+        D += (Q * Q).sum(1)[:, None]
+        D += self.norms
+        return D
+
+    def kernel_at(self, D: Any) -> Any:
+        """exp(-D / 2h^2), in place."""
+        xp = namespace(D)
+        xp.clip(D, 0, None, out=D)
+        D *= -0.5 / self.h2
+        return xp.exp(D, out=D)
+
+    def kernel(self, Q: Any) -> Any:
+        """exp(-|q - z|^2 / 2h^2), (m, n_centers)."""
+        return self.kernel_at(self.distances(Q))
+
+
+@dataclass(frozen=True)
+class FullSystem:
+    """(S K S + penalty I)^-1 with every row a centre, S the square roots of the weights.
+
+    Attributes
+    ----------
+    centers : Centers
+    root_weights : array of shape (n,)
+    factor : array of shape (n, n), or None
+        Lower Cholesky factor.
+    inverse : array of shape (n, n), or None
+        S (S K S + penalty I)^-1 S, where it was asked for instead.
+    """
+
+    centers: Centers
+    root_weights: Any
+    factor: Any = None
+    inverse: Any = None
+
+    @classmethod
+    def of(cls, centers: Centers, block: Block, penalty: float) -> FullSystem:
+        """Factorise the system of all rows."""
+        engine = centers.engine
+        S = engine.array(np.sqrt(block.weights), FLOAT64)
+        K = centers.kernel(centers.Z)
+        K *= S[:, None]
+        K *= S
+        diagonal = engine.index(np.arange(len(K)))
+        K[diagonal, diagonal] += penalty
+        return cls(centers, S, engine.cholesky(K))
+
+    def inverted(self) -> FullSystem:
+        """The inverse in place of the factor, which is used up."""
+        inverse = self.centers.engine.inverse(self.factor)
+        inverse *= self.root_weights[:, None]
+        inverse *= self.root_weights
+        return replace(self, factor=None, inverse=inverse)
+
+    def coefficients(self, residual: Any) -> Any:
+        """a = S (S K S + penalty I)^-1 S (Y - mean)."""
+        if self.inverse is not None:
+            return self.inverse @ residual
+        S = self.root_weights[:, None]
+        return S * self.centers.engine.solve(self.factor, S * residual)
+
+    def left_out(self, rows: NDArray, Q: Any, a: Any, own: Block, mean: Any) -> tuple[Any, Any]:
+        """What to subtract to leave rows out: f(x) - (k(x) . b_i) s_i for row i."""
+        engine = self.centers.engine
+        places, each = engine.index(rows), engine.index(np.arange(len(rows)))
+        if self.inverse is not None:
+            b = self.inverse[places]
+        else:
+            S = self.root_weights
+            unit = engine.empty((len(S), len(rows)), FLOAT64)
+            unit[:] = 0
+            unit[places, each] = S[places]
+            b = (S[:, None] * engine.solve(self.factor, unit)).T
+        diagonal = b[each, places][:, None]
+        xp = namespace(b)
+        alive = diagonal > 0
+        return b, xp.where(alive, a[places] / xp.where(alive, diagonal, 1), 0)
+
+
+@dataclass(frozen=True)
+class NystromSystem:
+    """Ridge on the features phi(x) = R^-1 k(x), R R^T the kernel matrix of the centres.
+
+    Attributes
+    ----------
+    centers : Centers
+    root : array of shape (n_centers, n_centers)
+        R.
+    factor : array of shape (n_centers, n_centers), or None
+        Lower Cholesky factor of Phi^T W Phi + penalty I, once the equations are solved.
+    """
+
+    centers: Centers
+    root: Any
+    factor: Any = None
+
+    @classmethod
+    def of(cls, centers: Centers) -> NystromSystem:
+        """Factorise the kernel matrix of the centres."""
+        K = centers.kernel(centers.Z)
+        diagonal = centers.engine.index(np.arange(len(K)))
+        K[diagonal, diagonal] += 1e-10 * len(K)
+        return cls(centers, centers.engine.cholesky(K))
+
+    def features(self, Q: Any) -> Any:
+        """Features of queries, (m, n_centers)."""
+        k = self.centers.kernel(Q).T
+        return self.centers.engine.solve(self.root, k, half="lower").T
+
+    def equations(self, block: Block, summary: Summary) -> tuple[Any, Any]:
+        """Phi^T W Phi and Phi^T W (Y - mean); those of other rows add."""
+        engine, p = self.centers.engine, len(self.centers)
+        gram, target = engine.empty((p, p), FLOAT64), engine.empty((p, summary.n_outputs), FLOAT64)
+        gram[:], target[:] = 0, 0
+        center = engine.array(summary.center, FLOAT64)
+        w = block.weights
+        for s in range(0, len(block), CHUNK):
+            part = slice(s, s + CHUNK)
+            phi = self.features(engine.array(block.X[part], FLOAT64) - center)
+            weighted = phi * engine.array(w[part], FLOAT64)[:, None]
+            gram += phi.T @ weighted
+            target += weighted.T @ engine.array(block.Y[part] - summary.prior, FLOAT64)
+        return gram, target
+
+    def solved(self, gram: Any, target: Any, penalty: float) -> tuple[NystromSystem, Any]:
+        """The system with its factor, and the coefficients; ``gram`` is used up."""
+        engine = self.centers.engine
+        diagonal = engine.index(np.arange(len(gram)))
+        gram[diagonal, diagonal] += penalty
+        factor = engine.cholesky(gram)
+        b = engine.solve(factor, target)
+        return replace(self, factor=factor), engine.solve(self.root, b, half="upper")
+
+    def left_out(self, rows: NDArray, Q: Any, a: Any, own: Block, mean: Any) -> tuple[Any, Any]:
+        """What to subtract to leave rows out: f(x) - (k(x) . b_i) s_i for row i."""
+        engine = self.centers.engine
+        phi = self.features(Q)
+        solved = engine.solve(self.factor, phi.T)
+        w = engine.array(own.weights, FLOAT64)[:, None]
+        leverage = w * (phi * solved.T).sum(1)[:, None]
+        residual = engine.array(own.Y, FLOAT64) - mean - self.centers.kernel(Q) @ a
+        s = w * residual / (1 - leverage).clip(min=float(np.finfo(np.float64).eps))
+        return engine.solve(self.root, solved, half="upper").T, s
+
+
+@dataclass(frozen=True)
+class RidgeTile:
+    """Centres with their coefficients and the table of their sums."""
+
+    centers: Centers
+    coefficients: Any
+    table: Any
+
+
+class RidgeForm(Form):
+    """Sums of the same kind as a Gaussian smoother's with coefficients in place of weights."""
+
+    bounded = False
+
+    def __init__(self, function: Any, request: Request) -> None:
+        super().__init__(function, request)
+        self.engine = request.engine.precise()
+        self.kind = FLOAT64
+        self.columns = request.columns(self.d)
+        centers = Centers.of(self.engine, function.centers_, self.summary, function.bandwidth_)
+        self.centers, self.h2 = centers, centers.h2
+        self.middle = _middle(centers.Z)
+        self.mean = self.engine.array(self.summary.prior, FLOAT64)
+        self.tilts = None if self.step is None else self.engine.array(self.step / self.h2, FLOAT64)
+        exponent, limit = self._exponent(centers.Z), EXPONENT_LIMIT[FLOAT64]
+        self.direct = exponent > limit
+        a = self.engine.array(function.coefficients_, FLOAT64)
+        self._tiles = (RidgeTile(centers, a, None if self.direct else self._table(centers.Z)),)
+        self.system = self._system()
+        which = "all rows are centres" if function.all_rows else f"{len(centers)} Nystrom centres"
+        if self.step is None:
+            self.notes = (which,)
+        elif self.direct:
+            self.notes = (
+                f"exponents reach {exponent:.3g}, beyond {limit:g}: kernel matrices are shifted "
+                f"one feature at a time; {which}",
+            )
+        else:
+            self.notes = (f"exponents reach {exponent:.3g}, under {limit:g}; {which}",)
+        self.cost = self._cost()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        again, (function, request) = super().__reduce__()
+        solved = self.system if isinstance(self.system, NystromSystem) else None
+        return again, (function, replace(request, solved=solved))
+
+    def _system(self) -> FullSystem | NystromSystem | None:
+        """What leaving rows out needs: the inverse where most rows are asked for."""
+        if not self.request.n_excluded:
+            return None
+        system = self.request.solved or self.function.system(self.request.engine)
+        if isinstance(system, FullSystem) and 2 * self.request.n_excluded > len(self.centers):
+            return system.inverted()
+        return system
+
+    def _cost(self) -> Cost:
+        p, c, columns = len(self.centers), self.c, self.columns
+        per_query = 5 * p * 8 + 3 * (c + 1) * columns * 8
+        systems = 1 if self.system is not None else 0
+        fixed = systems * p * p * 8 + p * columns * 8
+        kind = "analytic" if self.step is None else "direct" if self.direct else "product"
+        flops = 4 * p * self.d * (self.d + c) if self.direct else 2 * p * columns * (c + 1)
+        return Cost(f"{self.engine.prefix}ridge-{kind}", per_query, fixed, 0, flops)
+
+    def _exponent(self, Q: Any) -> float:
+        """Largest exponent of the factorised form at some rows."""
+        if self.tilts is None or not len(Q):
+            return 0.0
+        return float((abs(Q - self.middle) * self.tilts).max())
+
+    def _table(self, Z: Any) -> Any:
+        pad = -self.columns % self.engine.alignment
+        if self.tilts is not None:
+            return exponential_table(Z, self.middle, self.tilts, pad)
+        table = self.engine.empty((len(Z), self.columns + pad), FLOAT64)
+        table[:] = 0
+        table[:, : self.columns - 1] = Z[:, : self.columns - 1]
+        table[:, self.columns - 1] = 1
+        return table
+
+    def tile(self, block: Block) -> RidgeTile:
+        """The centres: other rows have no part in the sums."""
+        return self._tiles[0]
+
+    def queries(self, Q: NDArray) -> Any:
+        """Query rows centred, in float64."""
+        center = self.engine.array(self.summary.center, FLOAT64)
+        return self.engine.array(Q, FLOAT64) - center
+
+    def _own_queries(self, rows: NDArray) -> Any:
+        if self.function.all_rows:
+            return self.centers.Z[self.engine.index(rows)]
+        return super()._own_queries(rows)
+
+    def _left_out(self, exclude: NDArray | None) -> tuple[Any, Any, Any] | None:
+        """Queries that are training rows, and what to subtract for them."""
+        if exclude is None:
+            return None
+        places = np.flatnonzero(exclude >= 0)
+        rows, own = exclude[places], self.engine.index(places)
+        system = self.system or self.function.system(self.request.engine)
+        a, block = self._tiles[0].coefficients, self.whole().rows(rows)
+        return own, *system.left_out(rows, self._own_queries(rows), a, block, self.mean)
+
+    def sums(self, Q: Any, tile: RidgeTile, exclude: NDArray | None = None) -> WeightedSums:
+        """sum_i a_ic K(x +- t e_j, z_i), or the sums of [z | 1]; own rows left out."""
+        left_out = self._left_out(exclude)
+        if self.direct or self._exponent(Q) > EXPONENT_LIMIT[FLOAT64]:
+            return WeightedSums(self._direct_sums(Q, tile, left_out))
+        sums = self._products(self.centers.kernel(Q), tile, left_out)[:, :, : self.columns]
+        if self.step is not None:
+            # K(x +- t e_j, z) = K(x, z) exp(+-t (z_j - x_j) / h^2) exp(-t^2 / 2h^2)
+            xp, d = namespace(Q), self.d
+            tilt = self.tilts * (Q - self.middle)
+            drop = self.engine.array(self.step**2 / (2 * self.h2), FLOAT64)
+            sums[:, :, :d] *= xp.exp(-tilt - drop)
+            sums[:, :, d:] *= xp.exp(tilt - drop)
+        return WeightedSums(sums)
+
+    def _products(self, K: Any, tile: RidgeTile, left_out: Any) -> Any:
+        """sum_i K_qi a_ic table_ij, (c, m, columns)."""
+        xp = namespace(K)
+        sums = self.engine.empty((self.c, len(K), tile.table.shape[1]), FLOAT64)
+        for k in range(self.c):
+            xp.matmul(K * tile.coefficients[:, k], tile.table, out=sums[k])
+        if left_out is not None:
+            own, b, s = left_out
+            sums[:, own] -= s.T[:, :, None] * ((K[own] * b) @ tile.table)
+        return sums
+
+    def _direct_sums(self, Q: Any, tile: RidgeTile, left_out: Any) -> Any:
+        """One kernel matrix per shifted feature: safe for any step and scale."""
+        (m, d), centers = Q.shape, tile.centers
+        steps = np.zeros(d) if self.step is None else self.step
+        D = centers.distances(Q)
+        out = self.engine.empty((self.c, m, 2 * d), FLOAT64)
+        for j in range(d):
+            t = float(steps[j])
+            across = 2 * t * (Q[:, j : j + 1] - centers.Z[:, j])
+            for column, sign in ((j, 1), (d + j, -1)):
+                K = centers.kernel_at(D + sign * across + t * t)
+                values = K @ tile.coefficients
+                if left_out is not None:
+                    own, b, s = left_out
+                    values[own] -= (K[own] * b).sum(1)[:, None] * s
+                out[:, :, column] = values.T
+        return out
+
+    def means(self, sums: WeightedSums, Q: Any, prior: Callable[[], NDArray]) -> tuple[Any, ...]:
+        """Values around the mean; d f_c / d x_j = sum_i a_ic K(x, z_i) (z_ij - x_j) / h^2."""
+        found, mean = sums.sums, self.mean[:, None, None]
+        if self.request.step is None:
+            values = found[:, :, -1:]
+            J = (found[:, :, :-1] - values * Q) / self.h2
+            return values + mean, J
+        found += mean
+        return (found,) if self.step is None else (found[:, :, : self.d], found[:, :, self.d :])
+
+
+def _middle(Z: Any) -> Any:
+    """Mid-range of each column."""
+    xp = namespace(Z)
+    return (xp.amax(Z, 0) + xp.amin(Z, 0)) / 2
