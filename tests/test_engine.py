@@ -95,6 +95,34 @@ def test_auto_queries_stop_at_the_tolerance(rows):
     )
 
 
+def test_a_growing_sample_may_be_local(rows):
+    X, y = rows
+    fitted = EJOP(bandwidth=0.3, step=0.03, n_queries="auto", random_state=0).fit(X, y)
+    assert fitted.plan_.method == "gaussian-local"
+
+
+def test_queries_and_centres_are_drawn_independently():
+    function = RidgeFunction(n_centers=100, random_state=0)
+    centers = function.draw_centers(2000)
+    (queries,) = EJOP(function, n_queries=100, random_state=0).query_rounds(2000)
+    assert len(np.intersect1d(centers, queries)) < 20  # five are expected
+
+
+@pytest.mark.parametrize("n_queries", [None, 1500])
+def test_standard_errors_do_not_depend_on_the_order_of_rows(n_queries):
+    X, y, _ = make_multi_index(2000, 8, random_state=0)
+    shuffled = np.random.default_rng(0).permutation(2000)
+    errors = [
+        np.linalg.norm(
+            EJOP(bandwidth=1.5, n_queries=n_queries, random_state=0)
+            .fit(X[order], y[order])
+            .outer_product_stderr_
+        )
+        for order in (np.argsort(y, kind="stable"), np.argsort(X[:, 0]), shuffled)
+    ]
+    assert max(errors) < 1.25 * min(errors)
+
+
 def plan_of(function, n_queries, step, memory_limit=None, n_excluded=0, **options):
     form = prepare(function, step, budget=memory_limit, n_queries=n_queries, n_excluded=n_excluded)
     return make_plan(form, n_queries, memory_limit=memory_limit, **options)

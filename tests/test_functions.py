@@ -1,6 +1,7 @@
 """Every fast form agrees with its slow twin."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -286,3 +287,48 @@ def test_functions_refuse_what_they_cannot_do():
         KernelSmoother().fit(X, Y[:-1])
     with pytest.raises(ValueError, match="`penalty` must be a positive"):
         RidgeFunction(penalty=-1.0).fit(X, Y)
+
+
+@pytest.mark.parametrize("options", [{}, {"max_rows": 500, "n_centers": 200}])
+def test_saved_functions_hold_rows_and_coefficients_alone(rng, options):
+    X = rng.normal(size=(2000, 12))
+    Y = np.eye(3)[rng.integers(3, size=2000)]
+    function = RidgeFunction(bandwidth=3.0, penalty=0.1, random_state=0, **options).fit(X, Y)
+    saved = pickle.dumps(function)
+    assert len(saved) <= 3 * (X.nbytes + Y.nbytes)
+    again, rows = pickle.loads(saved), np.arange(5)
+    np.testing.assert_array_equal(again.predict(X[:5]), function.predict(X[:5]))
+    left_out = function.predict(X[:5], rows)  # needs the system, which is made again
+    np.testing.assert_allclose(again.predict(X[:5], rows), left_out, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        RidgeFunction(bandwidth=2.0, penalty=0.1),
+        KernelSmoother(bandwidth=2.0),
+        KernelSmoother("boxcar", bandwidth=4.0),
+    ],
+)
+def test_predictions_are_made_in_blocks(rng, function):
+    X = rng.normal(size=(1000, 5))
+    function.fit(X, np.eye(2)[rng.integers(2, size=1000)])
+    Q = rng.normal(size=(60_000, 5))
+    function.predict(Q[:2])
+    tracemalloc.start()
+    found = function.predict(Q)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.shape == (60_000, 2)
+    assert peak < 300e6  # a kernel matrix of all is 480 MB
+    np.testing.assert_allclose(found[-3:], function.predict(Q[-3:]), atol=1e-12)
+
+
+def test_a_query_changes_no_function(rng):
+    X = rng.normal(size=(50, 3))
+    for function in (KernelSmoother(bandwidth=1.0), RidgeFunction(), NeighborsSmoother(5)):
+        function.fit(X, np.eye(2)[rng.integers(2, size=50)])
+        before = pickle.dumps(function)
+        function.differences(X, np.full(3, 0.5), np.arange(50))
+        function.predict(X)
+        assert pickle.dumps(function) == before

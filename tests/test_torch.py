@@ -1,6 +1,9 @@
 """The torch backend agrees with NumPy, function by function and kernel by kernel."""
 
 import os
+import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -444,3 +447,45 @@ def test_array_api_dispatch_keeps_tensors_through_a_pipeline(digits):
         assert accuracy == pytest.approx(model.score(rows[300:], labels[300:]), abs=1e-6)
     assert mapped.device == rows.device
     np.testing.assert_allclose(mapped.cpu().numpy(), plain.transform(X[300:]), atol=1e-8)
+
+
+WITHOUT_TORCH = """
+import pickle, sys
+import numpy as np
+for path in sys.argv[1:]:
+    fitted = pickle.load(open(path, "rb"))
+    X = np.random.default_rng(0).normal(size=(5, 4))
+    assert fitted.transform(X).shape == (5, 4)
+    assert fitted.jacobian(X).shape == (5, 2, 4)
+"""
+
+
+def test_what_a_device_fitted_needs_no_torch(rng, tmp_path):
+    X, y = rng.normal(size=(120, 4)), np.arange(120) % 2
+    nystrom = RidgeFunction(bandwidth=1.0, penalty=0.1, max_rows=50, n_centers=30)
+    paths = []
+    for name, function in (("kernel", "kernel"), ("ridge", nystrom)):
+        paths.append(tmp_path / name)
+        paths[-1].write_bytes(pickle.dumps(EJOP(function, device=DEVICE).fit(X, y)))
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('no torch here')")
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    }
+    command = [sys.executable, "-c", WITHOUT_TORCH, *map(str, paths)]
+    subprocess.run(command, check=True, env=environment)
+
+
+def test_a_device_without_float64_is_never_sent_any(digits, monkeypatch):
+    X, y = digits
+    monkeypatch.setattr(TorchEngine, "has_float64", property(lambda self: False))
+    plain, sent = torch.as_tensor, set()
+
+    def watched(values, **options):
+        sent.add(str(values.dtype))
+        return plain(values, **options)
+
+    monkeypatch.setattr(torch, "as_tensor", watched)
+    for name in ("gaussian", "ball", "knn"):
+        EJOP(**FUNCTIONS[name], device=Device(DEVICE, "float32")).fit(X, y)
+    assert "float32" in sent
+    assert "float64" not in sent

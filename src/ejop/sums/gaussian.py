@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ejop.arrays import namespace
 from ejop.rows import Block, one_hot_labels
+from ejop.sums.engine import Engine
 from ejop.sums.form import Cost, Form, Request, divided
 from ejop.sums.weighted import NO_WEIGHT, WeightedSums, exponentiate
 
@@ -48,6 +49,15 @@ def exponential_table(Z: Any, middle: Any, exponents: Any, pad: int = 0) -> Any:
     E *= exponents
     xp.exp(E, out=E)
     xp.divide(xp.ones_like(E[:1, :1]), E, out=table[:, d : 2 * d])
+    return table
+
+
+def moment_table(engine: Engine, Z: Any, columns: int, pad: int) -> Any:
+    """[Z | 1], or [1] where one column is wanted, columns of zeros after it."""
+    table = engine.empty((len(Z), columns + pad), Z.dtype)
+    table[:] = 0
+    table[:, : columns - 1] = Z[:, : columns - 1]
+    table[:, columns - 1] = 1
     return table
 
 
@@ -254,11 +264,7 @@ class GaussianForm(Form):
         pad = -self.columns % self.engine.alignment
         if self.step is not None:
             return exponential_table(Z, self.middle, self.tilts, pad)
-        table = self.engine.empty((len(Z), self.columns + pad), self.kind)
-        table[:] = 0
-        table[:, : self.columns - 1] = Z[:, : self.columns - 1]
-        table[:, self.columns - 1] = 1
-        return table
+        return moment_table(self.engine, Z, self.columns, pad)
 
     # sums ---------------------------------------------------------------------------------------
 

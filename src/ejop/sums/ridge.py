@@ -16,7 +16,7 @@ from ejop.arrays import namespace
 from ejop.rows import Block, Summary
 from ejop.sums.engine import Engine
 from ejop.sums.form import Cost, Form, Request
-from ejop.sums.gaussian import EXPONENT_LIMIT, exponential_table
+from ejop.sums.gaussian import EXPONENT_LIMIT, exponential_table, moment_table
 from ejop.sums.weighted import WeightedSums
 
 FLOAT64 = np.dtype(np.float64)
@@ -275,11 +275,7 @@ class RidgeForm(Form):
         pad = -self.columns % self.engine.alignment
         if self.tilts is not None:
             return exponential_table(Z, self.middle, self.tilts, pad)
-        table = self.engine.empty((len(Z), self.columns + pad), FLOAT64)
-        table[:] = 0
-        table[:, : self.columns - 1] = Z[:, : self.columns - 1]
-        table[:, self.columns - 1] = 1
-        return table
+        return moment_table(self.engine, Z, self.columns, pad)
 
     def tile(self, block: Block) -> RidgeTile:
         """The centres: other rows have no part in the sums."""

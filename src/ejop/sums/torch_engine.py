@@ -106,8 +106,10 @@ class TorchEngine(Engine):
         """The same device in float64 where it has that."""
         return TorchEngine(self.device, "float64" if self.has_float64 else "float32")
 
-    def _dtype(self, dtype: np.dtype) -> torch.dtype:
+    def _dtype(self, dtype: Any) -> torch.dtype:
         torch = load_torch()
+        if isinstance(dtype, torch.dtype):
+            return dtype
         single = np.dtype(dtype) == np.float32 or not self.has_float64
         return torch.float32 if single else torch.float64
 
