@@ -260,8 +260,10 @@ def load(path: Path) -> Model:
 
 
 def _construct(path: Path) -> Any:
+    from sklearn.exceptions import InconsistentVersionWarning
+
     with warnings.catch_warnings():  # another scikit-learn is told below, once
-        warnings.filterwarnings("ignore", "Trying to unpickle estimator")
+        warnings.simplefilter("ignore", InconsistentVersionWarning)
         return skops_io().load(path, trusted=sorted(ALLOWED))
 
 

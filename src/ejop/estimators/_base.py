@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ejop._sklearn import WRAPPERS, HasMethods, Interval, StrOptions, with_callbacks
+from ejop._sklearn import check_sample_weight as _check_sample_weight
 from ejop.backends.plan import Plan, make_plan
 from ejop.backends.torch import PRECISIONS, Engine, device_of, engines, follow, to_host
 from ejop.differences import check_step, jacobian, mass_threshold
@@ -27,7 +28,7 @@ from ejop.functions import Function, KernelSmoother, ModelFunction, NeighborsSmo
 from ejop.kernels import KERNELS
 from ejop.metric import components, eigh_descending
 from ejop.outerproduct import OuterProduct
-from ejop.progress import WRAPPERS, fit_task, track, with_callbacks
+from ejop.progress import fit_task, track
 
 #: queries of the first round of ``n_queries="auto"``; each round doubles the sample
 FIRST_ROUND = 256

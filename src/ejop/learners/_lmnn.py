@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from ejop._sklearn import Interval, StrOptions
 from ejop.backends.compiled_lmnn import (
     ByClass,
     Neighborhoods,

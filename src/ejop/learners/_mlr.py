@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from ejop._sklearn import Interval, StrOptions
 from ejop.learners._base import Learned, MetricLearner, split_held_out
 from ejop.learners._cutting_planes import Round, cutting_planes
 from ejop.learners._rankings import LOSSES, mean_constraint

@@ -10,12 +10,12 @@ from numbers import Integral
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils._param_validation import Interval
 
+from ejop._sklearn import WRAPPERS, Interval
 from ejop.backends.threads import n_threads, stream
 from ejop.learners._base import Learned, MetricLearner
 from ejop.metric import rank
-from ejop.progress import WRAPPERS, track
+from ejop.progress import track
 
 #: rows a thread handles at a time
 BLOCK = 64

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import r2_score
-from sklearn.utils import _safe_indexing
 
+from ejop._sklearn import take_rows
 from ejop.neighbors import nearest, vote
 from ejop.plots._fitted import Fitted, Training
 from ejop.plots._projection import thinned
@@ -164,7 +164,7 @@ def gather(source: Fitted, X: Any, y: ArrayLike) -> Evidence:
     if len(truth) == 0:
         raise ValueError("`X` has no rows; a report shows at least one.")
     rows = thinned(len(X), MAX_ROWS)
-    some = X if len(rows) == len(X) else _safe_indexing(X, rows)
+    some = X if len(rows) == len(X) else take_rows(X, rows)
     Z, truth = source.prepare(some), truth[rows]
     training = source.training()
     k = int(getattr(source.model, "n_neighbors_", NEIGHBORS))
