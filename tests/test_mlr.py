@@ -14,10 +14,10 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ejop import EJOP
-from ejop.backends.compiled_mlr import maximize_on_simplex
 from ejop.learners import _mlr as module
 from ejop.learners._cutting_planes import cutting_planes
 from ejop.learners._mlr import MLR
+from ejop.learners._mlr_loops import maximize_on_simplex
 from ejop.learners._rankings import LOSSES, inversions, mean_constraint
 
 QUICK = {"C": 10.0, "n_queries": 40, "max_iter": 60}

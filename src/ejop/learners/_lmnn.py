@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 
 from ejop._sklearn import Interval, StrOptions
-from ejop.backends.compiled_lmnn import (
+from ejop.learners._base import Learned, MetricLearner, knn_error, split_held_out
+from ejop.learners._lmnn_loops import (
     ByClass,
     Neighborhoods,
     margin_loss,
     merge_lists,
     neighborhoods,
 )
-from ejop.learners._base import Learned, MetricLearner, knn_error, split_held_out
 from ejop.progress import track
 
 #: refreshes whose impostors are remembered, so that those pushed away do not come back unseen

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ejop.backends.compiled_mlr import best_staircase, best_top
+from ejop.learners._mlr_loops import best_staircase, best_top
 
 #: scores held at a time while queries are ranked
 BLOCK_SCORES = 2_000_000

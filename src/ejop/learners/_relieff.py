@@ -180,7 +180,7 @@ def relieff_weights(
     >>> relieff_weights(X, ["a", "a", "b", "b"], n_neighbors=1).round(3)
     array([ 0.8, -0.5])
     """
-    from ejop.backends.compiled_relieff import relief_sums  # numba loads when it is needed
+    from ejop.learners._relieff_loops import relief_sums  # numba loads when it is needed
 
     _, labels, counts = np.unique(y, return_inverse=True, return_counts=True)
     rows = np.ascontiguousarray(X[np.argsort(labels, kind="stable")], dtype=np.float64)

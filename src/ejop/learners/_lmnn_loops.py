@@ -1,6 +1,6 @@
 """Inner loops of LMNN: neighbours by class, and the objective with its derivative.
 
-As in :mod:`ejop.backends.compiled`, compiled functions take plain arrays, run in one thread and
+Compiled functions take plain arrays, run in one thread and
 release the interpreter lock.
 """
 
