@@ -21,9 +21,16 @@ from ejop import EGOPRegressor, EJOPClassifier, __version__
 from ejop.cli.app import run
 from ejop.cli.columns import survey, typed
 from ejop.cli.files import replacing
-from ejop.cli.models import DESCRIPTION, Model, describe, load, make_preparation, save
+from ejop.cli.models import (
+    DESCRIPTION,
+    SavedModel,
+    describe,
+    load_model,
+    make_preparation,
+    save_model,
+)
 from ejop.cli.tables import read_table
-from ejop.cli.training import Training, targets
+from ejop.cli.training import TrainingTable, targets
 
 EXECUTABLE = Path(sys.executable).parent / "ejop"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -651,12 +658,12 @@ def test_saved_models_answer_alike(rule, function, tmp_path, rng):
     ]:
         predictor = kind(rule, function=function, power=0.5, scale="standard", random_state=0)
         pipeline = Pipeline([("prepare", make_preparation(columns)), ("predict", predictor)])
-        training = Training(typed(X, columns), y, "t", task, columns, [])
+        training = TrainingTable(typed(X, columns), y, "t", task, columns, [])
         pipeline.fit(training.X, y)
         before = pipeline.predict(training.X)
         explained = predictor.explain(pipeline["prepare"].transform(training.X))
-        save(Model(pipeline, describe(training, "rows")), tmp_path / "m.skops")
-        again = load(tmp_path / "m.skops")
+        save_model(SavedModel(pipeline, describe(training, "rows")), tmp_path / "m.skops")
+        again = load_model(tmp_path / "m.skops")
         rows = again.prepared(X)
         assert (again.predictor.predict(rows) == before).all()
         np.testing.assert_allclose(again.predictor.explain(rows), explained)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ejop.experiments import DATASETS, PAPER, TABLES, Results, Run, plan_runs
+from ejop.experiments import PAPER, PAPER_DATASETS, TABLES, Results, Run, plan_runs
 from ejop.experiments.folds import make_fold
 from ejop.experiments.methods import METHODS, Method, Outcome, iterations_to_converge
 from ejop.experiments.render import provenance, remarks, summarize, to_csv, to_html, to_markdown
@@ -175,10 +175,10 @@ def test_iterations_to_converge():
 
 def test_tables_name_what_exists():
     for table in TABLES.values():
-        assert set(table.datasets) <= set(DATASETS)
+        assert set(table.datasets) <= set(PAPER_DATASETS)
         assert set(table.methods) <= set(METHODS)
     for row, figures in PAPER.items():
-        assert row in {d.paper for d in DATASETS.values()}
+        assert row in {d.paper for d in PAPER_DATASETS.values()}
         assert set(figures) <= set(METHODS)
 
 

@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ejop.learners._lmnn as module
 from ejop import EJOP
-from ejop.learners._base import knn_error
+from ejop.learners import knn_error
 from ejop.learners._lmnn import LMNN, Descent, objective_with_gradient
 from ejop.learners._lmnn_loops import ByClass, merge_lists, neighborhoods
 
@@ -91,7 +91,7 @@ def test_gradient_is_the_difference_quotient(problem, loss, push):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("block", [7, 2**22])
 def test_neighbors_are_the_nearest_by_sorting(rng, monkeypatch, dtype, block):
-    monkeypatch.setattr("ejop.learners._lmnn_loops.BLOCK", block * 60)
+    monkeypatch.setattr("ejop.learners._lmnn_loops.RANK_ENTRIES", block * 60)
     y = np.repeat([0, 1, 2, 3], [30, 26, 3, 1])
     rows = ByClass.of(rng.normal(size=(60, 4)), rng.permutation(y))
     near = neighborhoods(rows.X, rows, 4, 5, dtype)

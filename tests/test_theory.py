@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from ejop import EGOP, EJOP
 from ejop.datasets import make_multi_index
 from ejop.differences import jacobian, mass_threshold
-from ejop.experiments.consistency.models import Logits, Model, suite
+from ejop.experiments.consistency.known_models import KnownModel, Logits, suite
 from ejop.experiments.consistency.runs import paper_constants
 from ejop.functions import KernelSmoother
 from ejop.metric import eigh_descending
@@ -50,7 +50,7 @@ def cube(d):
     """A logistic model on the cube, where all assumptions hold."""
     link = suite()["single-index"].link
     V = np.ones((d, 1)) / np.sqrt(d)
-    return Model("cube", "", link, V, 2, "cube")
+    return KnownModel("cube", "", link, V, 2, "cube")
 
 
 def plain(n=1000, **changed):

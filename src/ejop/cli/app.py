@@ -19,7 +19,7 @@ from ejop.cli.fit import fit, report
 from ejop.cli.inspect import inspect
 from ejop.cli.options import AsJson, say, show_table
 from ejop.cli.reproduce import reproduce
-from ejop.cli.theory import theory
+from ejop.cli.theory_runs import theory
 from ejop.cli.use import explain, predict, transform
 
 app = typer.Typer(

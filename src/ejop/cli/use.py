@@ -108,12 +108,12 @@ def _print_row(title: str, table: Any) -> None:
 
 def _opened(model: Any, rows: Any, out: Any) -> tuple[Any, Any]:
     """Model and table, once the output can be written."""
-    from ejop.cli.models import load
+    from ejop.cli.models import load_model
     from ejop.cli.tables import read_table
 
     check_format(out)
     check_writable(None if str(out) == "-" else out)
-    found = load(model)
+    found = load_model(model)
     return found, read_table(rows, text=found.text)
 
 

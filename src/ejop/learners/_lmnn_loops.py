@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ejop.backends.threads import in_threads
 
 #: entries of a block of ranks in the search for neighbours
-BLOCK = 2**22
+RANK_ENTRIES = 2**22
 _REORDER = {"reassoc", "contract"}
 
 
@@ -144,7 +144,7 @@ def neighborhoods(
     right = np.vstack([-2 * centred.T, np.einsum("ij,ij->i", centred, centred)])
     targets = np.full((n, k), -1, dtype=np.intp)
     others = np.full((n, max(k, m)), -1, dtype=np.intp)  # the vote needs k
-    step = max(1, BLOCK // n)
+    step = max(1, RANK_ENTRIES // n)
 
     def search(start: int) -> int:
         stop = min(start + step, n)

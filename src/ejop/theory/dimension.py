@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 
 from ejop.estimators import EGOP, EJOP
-from ejop.estimators._base import OuterProductEstimator, _settled
+from ejop.estimators._base import OuterProductEstimator
 from ejop.functions import KernelSmoother
 from ejop.functions._base import one_hot_labels
 from ejop.selection import pointwise_loss, widest_within_one_error
@@ -93,7 +93,7 @@ class SubspaceTest:
             Direction, eigenvalue with its band, loss with so many directions, angle and its upper
             end, p-value.
         """
-        from ejop.plots._style import pandas
+        from ejop.plots.style import pandas
 
         r = len(self.angles)
         return pandas().DataFrame(
@@ -294,7 +294,8 @@ def direction_test(
 def settled(fitted: OuterProductEstimator) -> OuterProductEstimator:
     """The same estimator, not fitted, with bandwidth, penalty and step as they were chosen."""
     copy = clone(fitted)
-    chosen = _settled(fitted.function_)
+    names = [name for name in ("bandwidth", "penalty") if hasattr(fitted.function_, f"{name}_")]
+    chosen = {name: getattr(fitted.function_, f"{name}_") for name in names}
     if isinstance(copy.function, str):
         copy.set_params(**chosen)
     elif hasattr(copy.function, "differences"):
