@@ -31,6 +31,7 @@ from ejop.cli.models import (
 )
 from ejop.cli.tables import read_table
 from ejop.cli.training import TrainingTable, targets
+from ejop.learners import LMNN
 
 EXECUTABLE = Path(sys.executable).parent / "ejop"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -481,6 +482,37 @@ def test_target_that_teaches_nothing(call, tmp_path):
         assert code == 1
         assert words in err
         assert "Traceback" not in err
+
+
+def _stumble(kind):
+    """Errors as the library would run into them, by a fault of its own."""
+    if kind == "TypeError":
+        return len(3)
+    if kind == "KeyError":
+        return {}["n_rows"]
+    return np.array([[1.0, 2.0], [3.0]])  # ValueError: inhomogeneous shape
+
+
+@pytest.mark.parametrize("kind", ["TypeError", "KeyError", "ValueError"])
+def test_our_own_faults_are_not_told_as_the_users(made, call, monkeypatch, kind):
+    monkeypatch.setattr(EJOPClassifier, "fit", lambda *args: _stumble(kind))
+    code, out, err = call("fit", made.folder / "train.csv", "-t", "label", "-o", "m.skops")
+    assert (code, out) == (70, "")
+    assert "Traceback" in err
+    assert f"\n{kind}: " in err
+    assert f"this is a bug in ejop {__version__}" in err
+    assert "error:" not in err.splitlines()[-1]
+
+
+def test_refusals_of_the_library_are_told_in_one_line(made, call, monkeypatch):
+    def refuse(self, X, y):
+        return LMNN(max_iter=-3).fit(np.ones((4, 2)), [1, 1, 2, 2])
+
+    monkeypatch.setattr(EJOPClassifier, "fit", refuse)
+    code, _, err = call("fit", made.folder / "train.csv", "-t", "label", "-o", "m.skops")
+    assert code == 1
+    assert err.splitlines()[-1].startswith("ejop: error: The 'max_iter' parameter")
+    assert "Traceback" not in err
 
 
 def test_unreadable_files(made, call, tmp_path):
