@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser lint format docs bench bench-quick clean
+.PHONY: help demo test test-all test-lowest test-browser lint format docs bench bench-quick clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -35,8 +35,14 @@ lint: $(VENV)/.test ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# one environment for every run of the tests
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1
+
 test: lint ## lint, type-check and test
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1 $(BIN)/pytest -n 2 --dist worksteal
+	$(PYTEST) $(BIN)/pytest -n 2 --dist worksteal
+
+test-all: lint ## the same, and the tests that take many seconds for more certainty
+	$(PYTEST) $(BIN)/pytest -n 2 --dist worksteal -m ''
 
 test-browser: $(VENV)/.test ## install chromium with apt-get where there is none, and open the pages in it
 	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null \

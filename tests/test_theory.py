@@ -405,11 +405,12 @@ def rejected(seed, *, second=0.0, correlated=0.0, **options):
     return test.p_values[0] <= 0.05
 
 
+@pytest.mark.parametrize("repetitions", [50, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("correlated", [0.0, 0.7])
-def test_level_of_the_direction_test(correlated):
+def test_level_of_the_direction_test(correlated, repetitions):
     """Rejections of a true null lie in the 99.9 % interval of the binomial at 5 %."""
-    count = sum(rejected(seed, correlated=correlated) for seed in range(150))
-    low, high = binom.interval(0.999, 150, 0.05)
+    count = sum(rejected(seed, correlated=correlated) for seed in range(repetitions))
+    low, high = binom.interval(0.999, repetitions, 0.05)
     assert low <= count <= high
 
 
