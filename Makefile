@@ -44,6 +44,25 @@ test: lint ## lint, type-check and test
 test-all: lint ## the same, and the tests that take many seconds for more certainty
 	$(PYTEST) $(BIN)/pytest -n 2 --dist worksteal -m ''
 
+# the lowest versions that pyproject.toml states: of the core, and of what its tests import
+LOWEST := .venv-lowest
+LOWEST_PYTHON ?= python3.11
+LOWEST_TESTS := estimators functions engine predictors selection metric outerproduct properties \
+  input learners initialize relieff lmnn itml mlr
+
+$(LOWEST)/.test: pyproject.toml
+	$(LOWEST_PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -c 'import re, tomllib; \
+	  project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	  tools = re.compile("(hypothesis|pandas|polars|pyarrow|pytest)>"); \
+	  asked = [*project["dependencies"], *filter(tools.match, project["optional-dependencies"]["test"])]; \
+	  print(*(each.replace(">=", "==") for each in asked), sep="\n")' > $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/python -m pip --disable-pip-version-check -q install -r $(LOWEST)/lowest.txt -e .
+	@touch $@
+
+test-lowest: $(LOWEST)/.test ## the core's tests at the lowest versions that pyproject.toml states
+	$(PYTEST) $(LOWEST)/bin/pytest $(LOWEST_TESTS:%=tests/test_%.py)
+
 test-browser: $(VENV)/.test ## install chromium with apt-get where there is none, and open the pages in it
 	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null \
 	  || command -v google-chrome > /dev/null \
@@ -66,6 +85,6 @@ bench-quick: $(VENV)/.test ## the same at smaller sizes, in two minutes
 	$(BIN)/python -m benchmarks --quick
 
 clean: ## remove the environment and what tests and the demo wrote
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis demo build dist
+	rm -rf $(VENV) $(LOWEST) .mypy_cache .ruff_cache .hypothesis demo build dist
 	rm -rf docs/_build docs/_generated docs/api docs/auto_examples docs/sg_execution_times.rst
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from numpy.typing import NDArray
 from sklearn.preprocessing._data import _handle_zeros_in_scale, _is_constant_feature
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -52,8 +53,6 @@ __all__ = [
     "without_warning_of_many_classes",
 ]
 
-#: weights of rows as an array: one each, numbers, none negative where asked
-check_sample_weight = _check_sample_weight
 #: targets as an array: finite, of one column or several
 check_y = _check_y
 #: some rows of an array or a data frame, whatever library it is of
@@ -62,6 +61,14 @@ take_rows = _safe_indexing
 has_constant_columns = _is_constant_feature
 #: scales to divide by, ones where a column is constant
 scale_without_zeros = _handle_zeros_in_scale
+
+
+def check_sample_weight(sample_weight: Any, X: Any, **checks: Any) -> NDArray:
+    """Weights of rows as an array: one each, numbers, not all of them zero."""
+    weights = _check_sample_weight(sample_weight, X, **checks)
+    if not weights.any():  # older versions let this pass
+        raise ValueError("Sample weights must contain at least one non-zero number.")
+    return weights
 
 
 def begin_fit(estimator: Any, name: str, total: int | None) -> Any:
