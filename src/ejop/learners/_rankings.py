@@ -164,7 +164,13 @@ def worst_rankings(
 
 
 def mean_constraint(
-    W: NDArray, X: NDArray, y: NDArray, queries: NDArray, loss: RankingLoss, k: int | None
+    W: NDArray,
+    X: NDArray,
+    y: NDArray,
+    queries: NDArray,
+    loss: RankingLoss,
+    k: int | None,
+    scores_at_once: int = BLOCK_SCORES,
 ) -> tuple[NDArray, float]:
     r"""Most violated constraint :math:`\langle W, \Psi \rangle \ge \Delta - \xi` at W.
 
@@ -192,7 +198,7 @@ def mean_constraint(
     XW = X @ W
     squared = np.einsum("nd,nd->n", XW, X)
     cross, columns, delta = np.zeros_like(W), np.zeros(len(X)), 0.0
-    step = max(1, BLOCK_SCORES // len(X))
+    step = max(1, scores_at_once // len(X))
     for start in range(0, len(queries), step):
         q = queries[start : start + step]
         scores = 2 * X[q] @ XW.T - squared  # less |x_q|^2, the same for all items of a query
