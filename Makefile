@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser lint format docs bench bench-quick clean
+.PHONY: help demo test test-all test-lowest test-browser lint format docs bench bench-quick clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -35,8 +35,33 @@ lint: $(VENV)/.test ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# one environment for every run of the tests
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1
+
 test: lint ## lint, type-check and test
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1 $(BIN)/pytest -n 2 --dist worksteal
+	$(PYTEST) $(BIN)/pytest -n 2 --dist worksteal
+
+test-all: lint ## the same, and the tests that take many seconds for more certainty
+	$(PYTEST) $(BIN)/pytest -n 2 --dist worksteal -m ''
+
+# the lowest versions that pyproject.toml states: of the core, and of what its tests import
+LOWEST := .venv-lowest
+LOWEST_PYTHON ?= python3.11
+LOWEST_TESTS := estimators functions engine predictors selection metric outerproduct properties \
+  input learners initialize relieff lmnn itml mlr
+
+$(LOWEST)/.test: pyproject.toml
+	$(LOWEST_PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -c 'import re, tomllib; \
+	  project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	  tools = re.compile("(hypothesis|pandas|polars|pyarrow|pytest)>"); \
+	  asked = [*project["dependencies"], *filter(tools.match, project["optional-dependencies"]["test"])]; \
+	  print(*(each.replace(">=", "==") for each in asked), sep="\n")' > $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/python -m pip --disable-pip-version-check -q install -r $(LOWEST)/lowest.txt -e .
+	@touch $@
+
+test-lowest: $(LOWEST)/.test ## the core's tests at the lowest versions that pyproject.toml states
+	$(PYTEST) $(LOWEST)/bin/pytest $(LOWEST_TESTS:%=tests/test_%.py)
 
 test-browser: $(VENV)/.test ## install chromium with apt-get where there is none, and open the pages in it
 	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null \
@@ -60,6 +85,6 @@ bench-quick: $(VENV)/.test ## the same at smaller sizes, in two minutes
 	$(BIN)/python -m benchmarks --quick
 
 clean: ## remove the environment and what tests and the demo wrote
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis demo build dist
+	rm -rf $(VENV) $(LOWEST) .mypy_cache .ruff_cache .hypothesis demo build dist
 	rm -rf docs/_build docs/_generated docs/api docs/auto_examples docs/sg_execution_times.rst
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 from dask import compute, delayed
 from distributed import Client, LocalCluster
-from ejop.backends.plan import format_bytes
 
 from ejop.dask import DaskEJOP
+from ejop.sums.plan import format_bytes
 
 
 def write_part(folder: str, part: int, n: int, d: int) -> None:

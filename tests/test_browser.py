@@ -17,9 +17,9 @@ from sklearn.model_selection import train_test_split
 
 from ejop import EGOPRegressor, EJOPClassifier
 from ejop.experiments.methods import METHODS
+from ejop.experiments.paper_tables import TABLES
 from ejop.experiments.render import summarize, to_html
 from ejop.experiments.store import Run
-from ejop.experiments.tables import TABLES
 from ejop.report import make_report
 
 playwright = pytest.importorskip(

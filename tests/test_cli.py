@@ -1,4 +1,4 @@
-"""The command line: every command through the executable, every mistake told in one line."""
+"""The command line: the executable and every command, every mistake told in one line."""
 
 import io
 import json
@@ -21,9 +21,17 @@ from ejop import EGOPRegressor, EJOPClassifier, __version__
 from ejop.cli.app import run
 from ejop.cli.columns import survey, typed
 from ejop.cli.files import replacing
-from ejop.cli.models import DESCRIPTION, Model, describe, load, make_preparation, save
+from ejop.cli.models import (
+    DESCRIPTION,
+    SavedModel,
+    describe,
+    load_model,
+    make_preparation,
+    save_model,
+)
 from ejop.cli.tables import read_table
-from ejop.cli.training import Training, targets
+from ejop.cli.training import TrainingTable, targets
+from ejop.learners import LMNN
 
 EXECUTABLE = Path(sys.executable).parent / "ejop"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -136,28 +144,29 @@ def test_predict(made, expected, tmp_path):
     np.testing.assert_allclose(found[["proba_no", "proba_yes"]].sum(axis=1), 1)
 
 
-def test_transform_explain_inspect(made):
-    done = shell("transform", made.model, made.new, "--components", 2)
-    assert done.returncode == 0, done.stderr
-    found = pd.read_csv(io.StringIO(done.stdout))
+def test_transform_explain_inspect(made, call):
+    code, out, err = call("transform", made.model, made.new, "--components", 2)
+    assert code == 0, err
+    found = pd.read_csv(io.StringIO(out))
     assert found.columns.tolist() == ["component1", "component2"]
     assert np.isfinite(found.to_numpy()).all()
-    done = shell("explain", made.model, made.new, "--row", 17)
-    assert done.returncode == 0, done.stderr
-    assert "row 17: label = " in done.stdout
-    assert all(name in done.stdout for name in ("colour", "member", " a ", " b "))
-    done = shell("inspect", made.model)
-    assert done.returncode == 0, done.stderr
+    code, out, err = call("explain", made.model, made.new, "--row", 17)
+    assert code == 0, err
+    assert "row 17: label = " in out
+    assert all(name in out for name in ("colour", "member", " a ", " b "))
+    code, out, err = call("inspect", made.model)
+    assert code == 0, err
     for words in ("EJOPClassifier of label, from 159 rows of train.csv", "Leading directions"):
-        assert words in done.stdout
+        assert words in out
     for words in ("Importances", "n_neighbors:", "plan: ", "skipped joined: it holds dates"):
-        assert words in done.stdout
+        assert words in out
 
 
-def test_compare(made):
-    done = shell("compare", made.folder / "train.csv", "-t", "label", "--runs", 1, "--json")
-    assert done.returncode == 0, done.stderr
-    lines = json.loads(done.stdout)
+def test_compare(made, call):
+    asked = (made.folder / "train.csv", "-t", "label", "--runs", 1, "--json")
+    code, out, err = call("compare", *asked)
+    assert code == 0, err
+    lines = json.loads(out)
     labels = ["Euclid", "ReliefF", "EJOP kNN", "LMNN", "ITML", "MLR", "NCA"]
     assert [line["label"] for line in lines] == labels
     assert all(line["runs"] == 1 and 0 <= line["error"] < 50 for line in lines)
@@ -172,10 +181,10 @@ def test_demo():
     assert float(errors["Euclidean"]) < 3
 
 
-def test_bench():
-    done = shell("bench", "--rows", 200, "--features", 5, "--repeats", 1, "--json")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+def test_bench(call):
+    code, out, err = call("bench", "--rows", 200, "--features", 5, "--repeats", 1, "--json")
+    assert code == 0, err
+    found = json.loads(out)
     assert found["ratio"] == pytest.approx(found["ejop_seconds"] / found["kneighbors_seconds"])
 
 
@@ -196,14 +205,15 @@ def test_version_help_data_reproduce_completion(tmp_path):
     assert done.stdout.split() == ["predict"]
 
 
-def test_report(made, tmp_path):
+def test_report(made, call, tmp_path):
     labelled = tmp_path / "rows.parquet"
     table(40, seed=2).to_parquet(labelled)
     line = {"label": "Some Method", "runs": 2, "error": 12.5, "fit_seconds": 0.5}
     (tmp_path / "c.json").write_text(json.dumps([line]))
     page = tmp_path / "r.html"
-    done = shell("report", made.model, labelled, "-o", page, "--comparison", tmp_path / "c.json")
-    assert done.returncode == 0, done.stderr
+    asked = (made.model, labelled, "-o", page, "--comparison", tmp_path / "c.json")
+    code, _, err = call("report", *asked)
+    assert code == 0, err
     text = page.read_text(encoding="utf-8")
     assert "<html" in text
     assert "Some Method" in text
@@ -281,9 +291,10 @@ def test_fit_on_what_polars_wrote(call, tmp_path):
     written.write_csv(tmp_path / "t.csv")
     answers = []
     for name in ("t.parquet", "t.csv"):
-        done = shell("fit", tmp_path / name, "-t", "label", "-o", tmp_path / "m.skops", *QUICK)
-        assert done.returncode == 0, done.stderr
-        assert "one-hot encoded: colour (3 levels), member (2 levels)" in done.stderr
+        asked = (tmp_path / name, "-t", "label", "-o", tmp_path / "m.skops", *QUICK)
+        code, _, err = call("fit", *asked)
+        assert code == 0, err
+        assert "one-hot encoded: colour (3 levels), member (2 levels)" in err
         for other in ("t.parquet", "t.csv"):
             code, out, err = call("predict", tmp_path / "m.skops", tmp_path / other)
             assert code == 0, err
@@ -476,6 +487,37 @@ def test_target_that_teaches_nothing(call, tmp_path):
         assert "Traceback" not in err
 
 
+def _stumble(kind):
+    """Errors as the library would run into them, by a fault of its own."""
+    if kind == "TypeError":
+        return len(3)
+    if kind == "KeyError":
+        return {}["n_rows"]
+    return np.array([[1.0, 2.0], [3.0]])  # ValueError: inhomogeneous shape
+
+
+@pytest.mark.parametrize("kind", ["TypeError", "KeyError", "ValueError"])
+def test_our_own_faults_are_not_told_as_the_users(made, call, monkeypatch, kind):
+    monkeypatch.setattr(EJOPClassifier, "fit", lambda *args: _stumble(kind))
+    code, out, err = call("fit", made.folder / "train.csv", "-t", "label", "-o", "m.skops")
+    assert (code, out) == (70, "")
+    assert "Traceback" in err
+    assert f"\n{kind}: " in err
+    assert f"this is a bug in ejop {__version__}" in err
+    assert "error:" not in err.splitlines()[-1]
+
+
+def test_refusals_of_the_library_are_told_in_one_line(made, call, monkeypatch):
+    def refuse(self, X, y):
+        return LMNN(max_iter=-3).fit(np.ones((4, 2)), [1, 1, 2, 2])
+
+    monkeypatch.setattr(EJOPClassifier, "fit", refuse)
+    code, _, err = call("fit", made.folder / "train.csv", "-t", "label", "-o", "m.skops")
+    assert code == 1
+    assert err.splitlines()[-1].startswith("ejop: error: The 'max_iter' parameter")
+    assert "Traceback" not in err
+
+
 def test_unreadable_files(made, call, tmp_path):
     (tmp_path / "bad.parquet").write_bytes(b"not parquet at all")
     (tmp_path / "bad.arrow").write_bytes(b"not arrow at all")
@@ -602,8 +644,8 @@ def test_a_tampered_model_runs_nothing(made, call, tmp_path, monkeypatch):
     def change(name, data):
         if name != "schema.json":
             return data
-        assert b"ejop.backends.plan" in data
-        return data.replace(b"ejop.backends.plan", b"evil")
+        assert b"ejop.sums.plan" in data
+        return data.replace(b"ejop.sums.plan", b"evil")
 
     bad = rewritten(made.model, tmp_path / "bad.skops", change)
     code, out, err = call("predict", bad, made.new)
@@ -651,12 +693,12 @@ def test_saved_models_answer_alike(rule, function, tmp_path, rng):
     ]:
         predictor = kind(rule, function=function, power=0.5, scale="standard", random_state=0)
         pipeline = Pipeline([("prepare", make_preparation(columns)), ("predict", predictor)])
-        training = Training(typed(X, columns), y, "t", task, columns, [])
+        training = TrainingTable(typed(X, columns), y, "t", task, columns, [])
         pipeline.fit(training.X, y)
         before = pipeline.predict(training.X)
         explained = predictor.explain(pipeline["prepare"].transform(training.X))
-        save(Model(pipeline, describe(training, "rows")), tmp_path / "m.skops")
-        again = load(tmp_path / "m.skops")
+        save_model(SavedModel(pipeline, describe(training, "rows")), tmp_path / "m.skops")
+        again = load_model(tmp_path / "m.skops")
         rows = again.prepared(X)
         assert (again.predictor.predict(rows) == before).all()
         np.testing.assert_allclose(again.predictor.explain(rows), explained)

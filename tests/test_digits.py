@@ -29,11 +29,15 @@ def tuned_error(function, Xa, ya, Xb, yb, seed):
 
 
 @pytest.mark.parametrize("function", ["kernel", "ridge"])
-def test_digits_neighbours_vote_at_least_as_well(function):
+@pytest.mark.parametrize(
+    ("n_train", "seeds"), [(500, 3), pytest.param(1078, 5, marks=pytest.mark.slow)]
+)
+def test_digits_neighbours_vote_at_least_as_well(function, n_train, seeds):
     X, y = load_digits(return_X_y=True)
     plain, learned = [], []
-    for seed in range(5):
-        Xa, Xb, ya, yb = train_test_split(X, y, test_size=0.4, random_state=seed, stratify=y)
+    for seed in range(seeds):
+        split = train_test_split(X, y, train_size=n_train, random_state=seed, stratify=y)
+        Xa, Xb, ya, yb = split
         plain.append(error(np.eye(64), Xa, ya, Xb, yb))
         learned.append(tuned_error(function, Xa, ya, Xb, yb, seed))
     assert np.mean(learned) <= np.mean(plain)

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import os
-import random
 import signal
 import sqlite3
 import subprocess
@@ -16,15 +15,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ejop.experiments import DATASETS, PAPER, TABLES, Results, Run, plan_runs
+from ejop.experiments import PAPER, PAPER_DATASETS, TABLES, Results, Run, plan_runs
 from ejop.experiments.folds import make_fold
 from ejop.experiments.methods import METHODS, Method, Outcome, iterations_to_converge
 from ejop.experiments.render import provenance, remarks, summarize, to_csv, to_html, to_markdown
 from ejop.experiments.runner import compute, needed, run_missing
 
-#: a runner over toy methods, to be killed; workers import it again, so the methods stand at the top
+#: a runner over toy methods; workers import it again, so the methods stand at the top. With a
+#: number of kills it is what kills: each child works until it has finished a run or two more
 RUNNER = """
-import sys, time
+import os, random, signal, sys, time
 from ejop.experiments import Results
 from ejop.experiments.methods import METHODS, Method, Outcome
 from ejop.experiments.runner import run_missing
@@ -38,9 +38,24 @@ def follower(fold, seed, n_neighbors):
 
 METHODS["toy"] = Method("Toy", toy)
 METHODS["follower"] = Method("Follower", follower, "toy")
+KEYS = [("digits", m, s) for s in range(12) for m in ("follower", "toy")]
+
+def killed(path):
+    before, moments = len(Results(path).done()), random.Random(str(path))
+    child = os.fork()
+    if child == 0:
+        run_missing(KEYS, Results(path))
+        os._exit(0)
+    while len(Results(path).done()) == before:
+        time.sleep(0.005)
+    time.sleep(moments.uniform(0, 0.06))
+    os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
 if __name__ == "__main__":
-    keys = [("digits", m, s) for s in range(12) for m in ("follower", "toy")]
-    run_missing(keys, Results(sys.argv[1]), jobs=int(sys.argv[2]))
+    path, jobs, kills = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    assert all(killed(path) for _ in range(kills))
+    run_missing(KEYS, Results(path), jobs=jobs)
 """
 
 
@@ -49,8 +64,8 @@ def runner(tmp_path):
     script = tmp_path / "runner.py"
     script.write_text(RUNNER)
 
-    def start(results, jobs=1):
-        return subprocess.Popen([sys.executable, script, str(results), str(jobs)])
+    def start(results, jobs=1, kills=0):
+        return subprocess.Popen([sys.executable, script, *map(str, (results, jobs, kills))])
 
     return start
 
@@ -63,19 +78,14 @@ def rows(path):
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
     (folder / "runner.py").write_text(RUNNER)
-    subprocess.run([sys.executable, folder / "runner.py", folder / "r.sqlite", "1"], check=True)
+    command = [sys.executable, folder / "runner.py", folder / "r.sqlite", "1", "0"]
+    subprocess.run(command, check=True)
     return rows(folder / "r.sqlite")
 
 
 def test_a_killed_runner_goes_on_where_it_was(tmp_path, runner, undisturbed):
     path = tmp_path / "r.sqlite"
-    moments = random.Random(0)
-    for _ in range(10):
-        process = runner(path)
-        time.sleep(moments.uniform(0.5, 4.0))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert runner(path).wait() == 0
+    assert runner(path, kills=8).wait() == 0
     assert rows(path) == undisturbed
     assert len(undisturbed) == 24
 
@@ -175,10 +185,10 @@ def test_iterations_to_converge():
 
 def test_tables_name_what_exists():
     for table in TABLES.values():
-        assert set(table.datasets) <= set(DATASETS)
+        assert set(table.datasets) <= set(PAPER_DATASETS)
         assert set(table.methods) <= set(METHODS)
     for row, figures in PAPER.items():
-        assert row in {d.paper for d in DATASETS.values()}
+        assert row in {d.paper for d in PAPER_DATASETS.values()}
         assert set(figures) <= set(METHODS)
 
 

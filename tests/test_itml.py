@@ -11,10 +11,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ejop import EJOP
-from ejop.backends.compiled_itml import bregman_pass
-from ejop.learners import _itml, _logdet
-from ejop.learners._base import knn_error
+from ejop.learners import _itml, _logdet, knn_error
 from ejop.learners._itml import GAMMAS, ITML, held_out_splits
+from ejop.learners._itml_loops import bregman_pass
 from ejop.learners._logdet import logdet_passes, pose, prior_root, sample_pairs
 
 

@@ -1,5 +1,6 @@
 """What every metric learner shares, scikit-learn's own included."""
 
+import io
 import pickle
 
 import numpy as np
@@ -7,6 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_wine
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.pipeline import make_pipeline
@@ -112,6 +114,22 @@ def test_bad_starts(wine, name, bad, message):
 def test_one_class(wine, learner):
     with pytest.raises(ValueError, match="one class"):
         learner.fit(wine[0], np.zeros(len(wine[0])))
+
+
+def test_an_interrupted_fit_leaves_nothing_fitted(wine, learner, monkeypatch):
+    """Ctrl-C while the first progress is written, in the midst of learning."""
+    Xa, Xb, ya, _ = wine
+    learner.fit(Xa, ya).set_params(verbose=1)
+
+    class Terminal(io.StringIO):
+        def write(self, text):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("sys.stderr", Terminal())
+    with pytest.raises(KeyboardInterrupt):
+        learner.fit(Xa, ya)
+    with pytest.raises(NotFittedError):
+        learner.transform(Xb)
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1e8])

@@ -9,15 +9,15 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, make_classification
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ejop import EJOP
-from ejop.backends.compiled_mlr import maximize_on_simplex
 from ejop.learners import _mlr as module
 from ejop.learners._cutting_planes import cutting_planes
 from ejop.learners._mlr import MLR
+from ejop.learners._mlr_loops import maximize_on_simplex
 from ejop.learners._rankings import LOSSES, inversions, mean_constraint
 
 QUICK = {"C": 10.0, "n_queries": 40, "max_iter": 60}
@@ -123,14 +123,14 @@ def test_inversions_are_differences_of_psi(rng):
 
 
 @pytest.mark.parametrize("name", sorted(LOSSES))
-def test_the_mean_constraint_is_the_sum_of_outer_products(name, rng, monkeypatch):
+def test_the_mean_constraint_is_the_sum_of_outer_products(name, rng):
     X = rng.normal(size=(24, 3)) + 5  # far from the origin: only differences count
     y = rng.integers(0, 3, 24)
     A = rng.normal(size=(3, 3))
     W = 0.1 * A @ A.T
     queries = np.array([0, 3, 4, 11, 20])
-    monkeypatch.setattr("ejop.learners._rankings.BLOCK_SCORES", 48)  # several blocks
-    Psi, delta = mean_constraint(W, X, y, queries, LOSSES[name], 4)
+    blocks = {"scores_at_once": 48}  # of two queries
+    Psi, delta = mean_constraint(W, X, y, queries, LOSSES[name], 4, **blocks)
     expected, losses = np.zeros((3, 3)), 0.0
     for q in queries:
         others = np.flatnonzero(np.arange(24) != q)
@@ -449,20 +449,6 @@ def test_wrong_arguments_are_named(iris, arguments, message):
 def test_one_class_is_an_error(iris):
     with pytest.raises(ValueError, match="one class"):
         MLR().fit(iris[0], np.zeros(150))
-
-
-def test_an_interrupted_fit_leaves_nothing_fitted(iris, monkeypatch):
-    X, y = iris
-    fitted = MLR(random_state=0, **QUICK).fit(X, y)
-
-    def interrupt(*args, **kwargs):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(module, "mean_constraint", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        fitted.fit(X, y)
-    with pytest.raises(NotFittedError):
-        fitted.transform(X)
 
 
 def test_progress(iris, capsys):

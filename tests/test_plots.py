@@ -26,7 +26,7 @@ from ejop.plots import (
     ProjectionDisplay,
     SpectrumDisplay,
 )
-from ejop.plots._fitted import fitted
+from ejop.plots.fitted import fitted
 
 QUICK = {"function": "kernel", "random_state": 0, "validation": 0.5}
 

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from ejop import EGOP, EJOP, EGOPRegressor, EJOPClassifier
-from ejop.plots._fitted import fitted
+from ejop.plots.fitted import fitted
 from ejop.report import make_report, write_report
 from ejop.report._evidence import gather
 from ejop.report._words import confusion

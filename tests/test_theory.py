@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from ejop import EGOP, EJOP
 from ejop.datasets import make_multi_index
 from ejop.executors.expectation import jacobian
-from ejop.experiments.consistency.models import Logits, Model, suite
+from ejop.experiments.consistency.known_models import KnownModel, Logits, suite
 from ejop.experiments.consistency.runs import paper_constants
 from ejop.functions import KernelSmoother
 from ejop.metric import eigh_descending
@@ -51,7 +51,7 @@ def cube(d):
     """A logistic model on the cube, where all assumptions hold."""
     link = suite()["single-index"].link
     V = np.ones((d, 1)) / np.sqrt(d)
-    return Model("cube", "", link, V, 2, "cube")
+    return KnownModel("cube", "", link, V, 2, "cube")
 
 
 def plain(n=1000, **changed):
@@ -406,11 +406,12 @@ def rejected(seed, *, second=0.0, correlated=0.0, **options):
     return test.p_values[0] <= 0.05
 
 
+@pytest.mark.parametrize("repetitions", [50, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("correlated", [0.0, 0.7])
-def test_level_of_the_direction_test(correlated):
+def test_level_of_the_direction_test(correlated, repetitions):
     """Rejections of a true null lie in the 99.9 % interval of the binomial at 5 %."""
-    count = sum(rejected(seed, correlated=correlated) for seed in range(150))
-    low, high = binom.interval(0.999, 150, 0.05)
+    count = sum(rejected(seed, correlated=correlated) for seed in range(repetitions))
+    low, high = binom.interval(0.999, repetitions, 0.05)
     assert low <= count <= high
 
 

@@ -15,9 +15,9 @@ import pytest
 from ejop.cli.app import run
 from ejop.experiments import Results, Run
 from ejop.experiments.consistency import pages, runs
+from ejop.experiments.consistency.known_models import suite
 from ejop.experiments.consistency.levels import SCENARIOS
-from ejop.experiments.consistency.methods import FUNCTIONS, SUBSPACES
-from ejop.experiments.consistency.models import suite
+from ejop.experiments.consistency.rivals import FUNCTIONS, SUBSPACES
 from ejop.subspace import sin_theta
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import compute_sample_weight
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from ejop._dask.base import CONSTRAINTS, like
@@ -21,6 +20,7 @@ from ejop._dask.metrics import DaskMetric
 from ejop._dask.plan import ClusterPlan
 from ejop._dask.predictors import DaskPredictor
 from ejop._dask.rows import Rows
+from ejop._sklearn import Interval
 from ejop.estimators import EGOP, EJOP, EGOPRegressor, EJOPClassifier
 
 __all__ = ["ClusterPlan", "DaskEGOP", "DaskEGOPRegressor", "DaskEJOP", "DaskEJOPClassifier"]

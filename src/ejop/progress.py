@@ -9,24 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-
-    #: frames between a fit and its caller
-    WRAPPERS = 1
-except ImportError:  # scikit-learn before 1.9
-
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stand-in without callbacks."""
-
-    def with_callbacks(method):
-        """Leave the method as it is."""
-        return method
-
-    WRAPPERS = 0
-
-
-__all__ = ["WRAPPERS", "CallbackSupportMixin", "fit_task", "track", "with_callbacks"]
+from ejop._sklearn import begin_fit, fit_context
 
 T = TypeVar("T")
 
@@ -37,10 +20,10 @@ def fit_task(estimator: Any, name: str, total: int | None) -> Iterator[None]:
 
     ``total`` is the number of parts, None where it is not known beforehand.
     """
-    if not getattr(estimator, "_skl_callbacks", None):
+    context = begin_fit(estimator, name, total)
+    if context is None:
         yield
         return
-    context = estimator._init_callback_context(task_name=name, max_subtasks=total)
     context.call_on_fit_task_begin(estimator=estimator)
     yield
     context.call_on_fit_task_end(estimator=estimator)
@@ -48,7 +31,7 @@ def fit_task(estimator: Any, name: str, total: int | None) -> Iterator[None]:
 
 def track(items: Iterable[T], total: int, estimator: Any, name: str, verbose: int) -> Iterator[T]:
     """Yield the parts of a fit while telling callbacks and, with ``verbose``, the terminal."""
-    context = getattr(estimator, "_callback_fit_ctx", None)
+    context = fit_context(estimator)
     start = time.perf_counter()
     try:
         for done, item in enumerate(items, 1):

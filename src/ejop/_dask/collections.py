@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, _check_y, validate_data
+from sklearn.utils.validation import validate_data
 
 from ejop._dask.cluster import run
+from ejop._sklearn import check_sample_weight as _check_sample_weight
+from ejop._sklearn import check_y as _check_y
 from ejop.rows import Block
 
 # what needs no data -----------------------------------------------------------------------------

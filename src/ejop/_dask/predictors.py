@@ -11,7 +11,6 @@ import numpy as np
 from dask import delayed
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
-from sklearn.preprocessing._data import _handle_zeros_in_scale, _is_constant_feature
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,6 +22,8 @@ from ejop._dask.metrics import fit_metric
 from ejop._dask.plan import BROADCAST_SHARE
 from ejop._dask.rows import Rows, draw
 from ejop._dask.search import Rule, merge_found, nearest_in
+from ejop._sklearn import has_constant_columns as _is_constant_feature
+from ejop._sklearn import scale_without_zeros as _handle_zeros_in_scale
 from ejop.estimators._predictor import RADIUS_NEIGHBOR, _plain_votes
 from ejop.functions import RidgeFunction
 from ejop.metric import components

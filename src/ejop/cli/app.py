@@ -17,9 +17,10 @@ from ejop.cli.compare import compare
 from ejop.cli.demo import bench, demo
 from ejop.cli.fit import fit, report
 from ejop.cli.inspect import inspect
+from ejop.cli.mistakes import in_one_line, of_the_user, tell_fault
 from ejop.cli.options import AsJson, say, show_table
 from ejop.cli.reproduce import reproduce
-from ejop.cli.theory import theory
+from ejop.cli.theory_runs import theory
 from ejop.cli.use import explain, predict, transform
 
 app = typer.Typer(
@@ -37,8 +38,8 @@ app.add_typer(theory, name="theory")
 DataDir = Annotated[
     Path | None, typer.Option(help="Folder of the data sets, before EJOP_DATA and the cache.")
 ]
-#: what a user can mend; anything else is a fault of ours and shows its traceback
-MISTAKES = (ValueError, OSError, TypeError, ImportError, MemoryError)
+#: exit codes: the user can mend it, we have to, Ctrl-C
+MISTAKE, FAULT, STOPPED = 1, 70, 130
 
 
 def _print_version(asked: bool) -> None:
@@ -85,32 +86,29 @@ def data_get(name: str, data_dir: DataDir = None, as_json: AsJson = False) -> No
 
 
 def run(args: list[str] | None = None) -> None:
-    """Run the command; a user's mistake is one line and exit code 1, Ctrl-C is 130."""
+    """Run the command; a user's mistake is one line, a fault of ours a traceback."""
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             app(args=args, prog_name="ejop")
     except KeyboardInterrupt:
-        _stop("stopped", 130)
+        _stop("stopped", STOPPED)
     except SystemExit as stop:
-        if stop.code == 130:  # Typer's answer to Ctrl-C
-            _stop("stopped", 130)
+        if stop.code == STOPPED:  # Typer's answer to Ctrl-C
+            _stop("stopped", STOPPED)
         raise
-    except MISTAKES as error:
+    except Exception as error:
+        if not of_the_user(error):
+            tell_fault(error)
+            raise SystemExit(FAULT) from None
         if isinstance(error, OSError):
             _give_up_stdout()
-        _stop(f"error: {_one_line(error)}", 1)
+        _stop(f"error: {in_one_line(error)}", MISTAKE)
 
 
 def _show_warning(message: Any, category: Any, *where: Any, **more: Any) -> None:
     """A warning in one line, without the place in the code."""
     say(f"warning: {' '.join(str(message).split())}")
-
-
-def _one_line(error: BaseException) -> str:
-    if isinstance(error, ModuleNotFoundError) and error.name in ("pandas", "pyarrow", "skops"):
-        return f"{error.name} is not installed: pip install 'ejop[cli]'"
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _give_up_stdout() -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from ejop.cli.mistakes import in_one_line, of_the_user, tell_fault
 from ejop.cli.options import (
     AsJson,
     Drop,
@@ -136,7 +137,9 @@ def _run(
         try:
             outcome = method.run(fold, seed + number, k)
         except Exception as error:  # one method's trouble is not the others'
-            say(f"{method.label} failed: {' '.join(str(error).split()) or type(error).__name__}")
+            say(f"{method.label} failed: {in_one_line(error)}")
+            if not of_the_user(error):
+                tell_fault(error)
             return []
         if "n_neighbors" in outcome.settings:
             tuned[name, number] = int(outcome.settings["n_neighbors"])

@@ -39,7 +39,7 @@ class Task(StrEnum):
     regression = "regression"
 
 
-class Rule(StrEnum):
+class RuleName(StrEnum):
     """How rows are predicted under the metric."""
 
     knn = "knn"
@@ -62,7 +62,7 @@ def fit(
     out: Annotated[Path, typer.Option("--out", "-o", help="Model file to write, model.skops.")],
     target: Target = None,
     task: Annotated[Task | None, typer.Option(help="Chosen from the target by default.")] = None,
-    rule: Annotated[Rule, typer.Option(help="How rows are predicted.")] = Rule.knn,
+    rule: Annotated[RuleName, typer.Option(help="How rows are predicted.")] = RuleName.knn,
     function: Annotated[
         FunctionName, typer.Option(help="Estimate of f; auto tries several.")
     ] = FunctionName.auto,
@@ -79,7 +79,7 @@ def fit(
     Categories are one-hot encoded and missing values filled in; the saved model does the same to
     new rows. Dates, free text and identifiers are skipped.
     """
-    from ejop.cli.models import save
+    from ejop.cli.models import save_model
     from ejop.cli.training import load_training
 
     check_writable(out, report)
@@ -88,11 +88,11 @@ def fit(
     start = time.perf_counter()
     model = learn(training, rows.name, rule=rule, function=function, seed=seed)
     seconds = time.perf_counter() - start
-    save(model, out)
+    save_model(model, out)
     if report is not None and held is not None:
         _write_report(report, model, *held)
     page = {} if report is None else {"report": str(report)}
-    summary = {"model": str(out), "seconds": round(seconds, 3), **summarize(model), **page}
+    summary = {"model": str(out), "seconds": round(seconds, 3), **summary_of(model), **page}
     show_json(summary) if as_json else _print_summary(summary, model)
 
 
@@ -101,7 +101,7 @@ def learn(training: Any, source: str, *, rule: str, function: str, seed: int) ->
     from sklearn.pipeline import Pipeline
 
     from ejop import EGOPRegressor, EJOPClassifier
-    from ejop.cli.models import Model, describe, make_preparation
+    from ejop.cli.models import SavedModel, describe, make_preparation
 
     kind: Any = EJOPClassifier if training.task == "classification" else EGOPRegressor
     predictor = kind(
@@ -112,10 +112,10 @@ def learn(training: Any, source: str, *, rule: str, function: str, seed: int) ->
     say(f"learning from {counted(n, 'row')} and {counted(d, 'column')}")
     pipeline.fit(training.X, training.y)
     predictor.set_params(verbose=0)  # of no use to whoever loads it
-    return Model(pipeline, describe(training, source))
+    return SavedModel(pipeline, describe(training, source))
 
 
-def summarize(model: Any) -> dict[str, Any]:
+def summary_of(model: Any) -> dict[str, Any]:
     """What was learned, as plain values."""
     predictor = model.predictor
     return {
@@ -180,12 +180,12 @@ def report(
 
     Take rows that the model has not learned from; those it has look better than new ones will.
     """
-    from ejop.cli.models import load
+    from ejop.cli.models import load_model
     from ejop.cli.tables import read_table
 
     check_writable(out)
     methods = None if comparison is None else _read_comparison(comparison)
-    found = load(model)
+    found = load_model(model)
     frame = read_table(rows, text=found.text)
     frame, y = _labelled(found, frame)
     if not len(y):

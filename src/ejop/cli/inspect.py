@@ -16,9 +16,9 @@ DIRECTIONS, COLUMNS = 10, 20
 def inspect(model: ModelFile, as_json: AsJson = False) -> None:
     """Show the spectrum, the importances, the settings and the data a model saw."""
     from ejop.cli.fit import euclidean_score, scores_in_words
-    from ejop.cli.models import load
+    from ejop.cli.models import load_model
 
-    found = load(model)
+    found = load_model(model)
     predictor = found.predictor
     spectrum, importances = _spectrum(predictor), _importances(found)
     if as_json:

@@ -19,35 +19,16 @@ from ejop import __version__
 from ejop.cli.columns import Column, typed
 from ejop.cli.files import replacing
 from ejop.cli.options import counted, in_words, say
-from ejop.cli.training import Training
+from ejop.cli.training import TrainingTable
 
 #: raised when an older ejop could not read what a newer one writes
 FORMAT = 1
 #: member of the archive that describes it; skops leaves it alone
 DESCRIPTION = "ejop.json"
-#: what a model may hold beside what skops itself trusts (scikit-learn's estimators, numpy, plain
-#: values); anything else is refused unread
-ALLOWED = frozenset(
-    {
-        "ejop.backends.plan.Plan",
-        "ejop.estimators._classifier.EJOPClassifier",
-        "ejop.estimators._ejop.EGOP",
-        "ejop.estimators._ejop.EJOP",
-        "ejop.estimators._regressor.EGOPRegressor",
-        "ejop.functions._kernel.KernelSmoother",
-        "ejop.functions._neighbors.NeighborsSmoother",
-        "ejop.functions._ridge.RidgeFunction",
-        "ejop.kernels.Compact",
-        "ejop.kernels.Gaussian",
-        "ejop.sums.OuterProduct",
-        "ejop.scaling.HellingerScaler",
-        "numpy.dtype",
-    }
-)
 
 
 @dataclass
-class Model:
+class SavedModel:
     """A fitted pipeline and what is known of its making.
 
     Attributes
@@ -162,7 +143,7 @@ def feature_owners(preparation: Any, columns: list[Column]) -> Any:
 # files ------------------------------------------------------------------------------------------
 
 
-def describe(training: Training, source: str) -> dict[str, Any]:
+def describe(training: TrainingTable, source: str) -> dict[str, Any]:
     """What a model file says of itself, as plain values."""
     import sklearn
 
@@ -186,6 +167,28 @@ def describe(training: Training, source: str) -> dict[str, Any]:
     else:
         about["range"] = [float(training.y.min()), float(training.y.max())]
     return about
+
+
+def allowed() -> frozenset[str]:
+    """What a model may hold beside what skops itself trusts.
+
+    skops trusts scikit-learn's estimators, numpy's arrays and plain values; anything else is
+    refused unread.
+    """
+    from ejop import EGOP, EJOP, Device, EGOPRegressor, EJOPClassifier
+    from ejop.functions import KernelSmoother, NeighborsSmoother, RidgeFunction
+    from ejop.kernels import Compact, Gaussian
+    from ejop.rows import Moments, Summary
+    from ejop.scaling import HellingerScaler
+    from ejop.sums import OuterProduct
+    from ejop.sums.engine import HostEngine
+    from ejop.sums.plan import Plan
+
+    estimators = (EGOP, EJOP, EGOPRegressor, EJOPClassifier, HellingerScaler)
+    functions = (KernelSmoother, NeighborsSmoother, RidgeFunction, Compact, Gaussian)
+    sums = (OuterProduct, Plan, Summary, Moments, HostEngine, Device)
+    ours = (*estimators, *functions, *sums)
+    return frozenset({"numpy.dtype", *(f"{c.__module__}.{c.__qualname__}" for c in ours)})
 
 
 class _Hidden:
@@ -214,7 +217,7 @@ def skops_io() -> Any:
     return skops.io
 
 
-def save(model: Model, path: Path) -> None:
+def save_model(model: SavedModel, path: Path) -> None:
     """Write a model file, whole or not at all; the model forgets what prediction never needs."""
     predictor = model.predictor
     for function in (predictor.metric_estimator_.function_, getattr(predictor, "ridge_", None)):
@@ -228,7 +231,7 @@ def save(model: Model, path: Path) -> None:
             archive.writestr(DESCRIPTION, json.dumps(model.about, indent=2))
 
 
-def load(path: Path) -> Model:
+def load_model(path: Path) -> SavedModel:
     """Read a model file; nothing in it is run, and a type no model has is refused.
 
     Raises
@@ -244,7 +247,7 @@ def load(path: Path) -> Model:
             f"{__version__} reads up to format {FORMAT}; upgrade ejop"
         )
     try:
-        odd = sorted(set(skops_io().get_untrusted_types(file=path)) - ALLOWED)
+        odd = sorted(set(skops_io().get_untrusted_types(file=path)) - allowed())
         if not odd:
             pipeline = _construct(path)
     except Exception as error:
@@ -253,16 +256,18 @@ def load(path: Path) -> Model:
         raise ValueError(
             f"{path} was tampered with: no ejop model holds {in_words(odd)}; it was not loaded"
         )
-    model = Model(pipeline, about)
+    model = SavedModel(pipeline, about)
     _check(model, path)
     _tell_versions(about, path)
     return model
 
 
 def _construct(path: Path) -> Any:
+    from sklearn.exceptions import InconsistentVersionWarning
+
     with warnings.catch_warnings():  # another scikit-learn is told below, once
-        warnings.filterwarnings("ignore", "Trying to unpickle estimator")
-        return skops_io().load(path, trusted=sorted(ALLOWED))
+        warnings.simplefilter("ignore", InconsistentVersionWarning)
+        return skops_io().load(path, trusted=sorted(allowed()))
 
 
 def _read_description(path: Path) -> dict[str, Any]:
@@ -278,7 +283,7 @@ def _read_description(path: Path) -> dict[str, Any]:
     return about
 
 
-def _check(model: Model, path: Path) -> None:
+def _check(model: SavedModel, path: Path) -> None:
     """Refuse what is made of known parts, put together as no model is."""
     from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import Pipeline

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ejop.cli.files import replacing
 from ejop.cli.options import show_table
-from ejop.experiments import DATASETS, TABLES, Key, Results, Run, plan_runs
+from ejop.experiments import PAPER_DATASETS, TABLES, Key, Results, Run, plan_runs
 
 CHOICES = [*TABLES, "all"]
 
@@ -60,7 +60,7 @@ def reproduce(
     tables = _checked("table", tables or ["all"], CHOICES)
     keys = plan_runs(
         tables,
-        datasets=_listed("--datasets", datasets, list(DATASETS)),
+        datasets=_listed("--datasets", datasets, list(PAPER_DATASETS)),
         methods=_listed("--methods", methods, _methods()),
         runs=runs or (2 if quick else 10),
         quick=quick,

@@ -17,11 +17,11 @@ from ejop.cli.options import counted, in_words, listed, say
 from ejop.cli.tables import NPZ_TARGET, read_table
 
 #: an integer target with at most so many values is a class
-MAX_CLASSES = 30
+MAX_CLASS_NUMBERS = 30
 
 
 @dataclass
-class Training:
+class TrainingTable:
     """Rows to learn from.
 
     Attributes
@@ -49,7 +49,7 @@ def load_training(
     task: str | None = None,
     drop: str | None = None,
     keep: str | None = None,
-) -> Training:
+) -> TrainingTable:
     """Read a table, find the target, choose the task and the columns, and say so."""
     if target is None:
         if path.suffix.lower() != ".npz":
@@ -73,7 +73,7 @@ def load_training(
     _tell_columns(columns, skipped)
     if not columns:
         raise ValueError(f"{path} has no column to learn from beside {target}")
-    return Training(typed(frame, columns), y, target, task, columns, skipped)
+    return TrainingTable(typed(frame, columns), y, target, task, columns, skipped)
 
 
 def check_name(name: str, names: list[str]) -> None:
@@ -112,7 +112,7 @@ def _task(series: Any) -> tuple[str, str, str]:
     n_distinct = values.nunique()
     if not (values == values.round()).all():
         return "regression", "is a number with decimals", ""
-    if n_distinct <= MAX_CLASSES and 2 * n_distinct <= len(values):
+    if n_distinct <= MAX_CLASS_NUMBERS and 2 * n_distinct <= len(values):
         why = f"has {counted(n_distinct, 'whole number')} as values"
         return "classification", why, "regression"
     return "regression", f"has {n_distinct:,} different values", "classification"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Annotated, Any
 
 import numpy as np
@@ -29,7 +28,7 @@ def predict(
     classes = found.about["task"] == "classification"
     if proba and not classes:
         raise ValueError(f"--proba needs classes, and {found.about['target']} is a number")
-    X = _prepared(found, frame)
+    X = found.prepared(frame)
     result = pd.DataFrame({"prediction": found.predictor.predict(X)})
     if proba:
         shares = found.predictor.predict_proba(X)
@@ -52,7 +51,7 @@ def transform(
     import pandas as pd
 
     found, frame = _opened(model, rows, out)
-    Z = found.predictor.transform(_prepared(found, frame))
+    Z = found.predictor.transform(found.prepared(frame))
     if components is not None and components > Z.shape[1]:
         raise ValueError(f"--components {components} is too many: the model has {Z.shape[1]}")
     Z = Z[:, :components]
@@ -81,7 +80,7 @@ def explain(
         if row >= len(frame):
             raise ValueError(f"--row {row} is not there: {rows} has rows 0 to {len(frame) - 1}")
         frame = frame.iloc[[row]]
-    X = _prepared(found, frame)
+    X = found.prepared(frame)
     predictions = found.predictor.predict(X)
     names, shares = found.by_column(found.predictor.explain(X))
     if row is None:
@@ -109,19 +108,13 @@ def _print_row(title: str, table: Any) -> None:
 
 def _opened(model: Any, rows: Any, out: Any) -> tuple[Any, Any]:
     """Model and table, once the output can be written."""
-    from ejop.cli.models import load
+    from ejop.cli.models import load_model
     from ejop.cli.tables import read_table
 
     check_format(out)
     check_writable(None if str(out) == "-" else out)
-    found = load(model)
+    found = load_model(model)
     return found, read_table(rows, text=found.text)
-
-
-def _prepared(found: Any, frame: Any) -> Any:
-    with warnings.catch_warnings():  # new levels are told by name
-        warnings.filterwarnings("ignore", "Found unknown categories")
-        return found.prepared(frame)
 
 
 def _give(table: Any, out: Any, *, as_json: bool) -> None:

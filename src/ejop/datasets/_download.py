@@ -20,7 +20,7 @@ from ejop.datasets._registry import Source
 
 __all__ = ["convert", "download", "fingerprint"]
 
-BLOCK = 4096
+PARSED_ROWS = 4096
 
 
 def download(
@@ -168,8 +168,8 @@ def fingerprint(X: NDArray, y: NDArray, decimals: int) -> tuple[str, str]:
         y = np.rint(y * 10**decimals).astype(np.int64)
     digests = []
     # By blocks, since MNIST as int32 is 220 MB.
-    for start in range(0, len(X), BLOCK):
-        part = slice(start, start + BLOCK)
+    for start in range(0, len(X), PARSED_ROWS):
+        part = slice(start, start + PARSED_ROWS)
         units = np.rint(X[part].astype(float) * 10**decimals).astype("<i4")
         for numbers, label in zip(units, y[part].tolist(), strict=True):
             digests.append(hashlib.sha256(numbers.tobytes() + str(label).encode()).digest())

@@ -13,15 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ejop._sklearn import WRAPPERS, HasMethods, Interval, StrOptions, with_callbacks
+from ejop._sklearn import check_sample_weight as _check_sample_weight
 from ejop.arrays import follow, to_host
 from ejop.estimators._linear import LinearMetricEstimator
 from ejop.executors.expectation import Averager, Terms
 from ejop.functions import Function, KernelSmoother, ModelFunction, NeighborsSmoother, RidgeFunction
 from ejop.metric import components, eigh_descending
-from ejop.progress import WRAPPERS, fit_task, track, with_callbacks
+from ejop.progress import fit_task, track
 from ejop.quotients import check_step, mass_threshold
 from ejop.rows import whole_block
 from ejop.seeds import GROUPS, QUERIES, stream_of

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d, compute_sample_weight
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from ejop._sklearn import StrOptions
 from ejop.arrays import follow, to_host
 from ejop.estimators._ejop import EJOP
 from ejop.estimators._predictor import TIE, Predictor

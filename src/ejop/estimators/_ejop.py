@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_y
 
+from ejop._sklearn import check_y as _check_y
 from ejop.estimators._base import OuterProductEstimator
 from ejop.functions import Function, ModelFunction
 

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ejop._sklearn import CallbackSupportMixin
 from ejop.arrays import is_tensor, map_rows
 from ejop.metric import pair_distances
-from ejop.progress import CallbackSupportMixin
 
 
 class LinearMetricEstimator(

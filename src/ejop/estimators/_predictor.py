@@ -16,14 +16,14 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ejop._sklearn import CallbackSupportMixin, HasMethods, Interval, StrOptions, with_callbacks
 from ejop.arrays import device_of, follow, to_host
 from ejop.estimators._linear import with_plan
 from ejop.functions import NeighborsSmoother, RidgeFunction
 from ejop.neighbors import Votes, ball_votes, nearest, vote
-from ejop.progress import CallbackSupportMixin, fit_task, track, with_callbacks
+from ejop.progress import fit_task, track
 from ejop.scaling import SCALERS, make_scaler, scale_candidates
 from ejop.sums.engine import PRECISIONS
 from ejop.tuning import NEIGHBORS, POWERS, RADII, Search, Setting, Table, holdouts

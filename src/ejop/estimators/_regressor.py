@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import _check_y, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
+from ejop._sklearn import check_y as _check_y
 from ejop.arrays import follow, to_host
 from ejop.estimators._ejop import EGOP
 from ejop.estimators._predictor import Predictor

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ejop.experiments.store import Key, Results, Run
-from ejop.experiments.tables import (
-    DATASETS,
+from ejop.experiments.paper_tables import (
     PAPER,
+    PAPER_DATASETS,
     QUICK_DATASETS,
     QUICK_FALLBACK,
     TABLES,
     DataSet,
-    Table,
+    PaperTable,
 )
+from ejop.experiments.store import Key, Results, Run
 
-__all__ = ["DATASETS", "PAPER", "TABLES", "DataSet", "Key", "Results", "Run", "Table", "plan_runs"]
+__all__ = [
+    "PAPER",
+    "PAPER_DATASETS",
+    "TABLES",
+    "DataSet",
+    "Key",
+    "PaperTable",
+    "Results",
+    "Run",
+    "plan_runs",
+]
 
 
 def plan_runs(
@@ -57,17 +67,16 @@ def plan_runs(
         (dataset, method, seed)
         for seed in range(runs)
         for dataset, method in pairs
-        if seed == 0 or DATASETS[dataset].source != "mnist"
+        if seed == 0 or PAPER_DATASETS[dataset].source != "mnist"
     ]
 
 
-def _rows(table: Table, quick: bool, data_dir: str | None) -> list[str]:
+def _rows(table: PaperTable, quick: bool, data_dir: str | None) -> list[str]:
     if not quick:
         return list(table.datasets)
-    from ejop.datasets._lookup import locate
-    from ejop.datasets._registry import DATASETS as SOURCES
+    from ejop.datasets import DATASETS, locate
 
-    sources = {DATASETS[name].source for name in table.datasets}
-    here = {name for name in sources if locate(SOURCES[name], data_dir) is not None}
-    small = [d for d in QUICK_DATASETS if DATASETS[d].source in here]
+    sources = {PAPER_DATASETS[name].source for name in table.datasets}
+    here = {name for name in sources if locate(DATASETS[name], data_dir) is not None}
+    small = [d for d in QUICK_DATASETS if PAPER_DATASETS[d].source in here]
     return small or [QUICK_FALLBACK]

@@ -12,7 +12,7 @@ from sklearn.model_selection import PredefinedSplit
 from sklearn.preprocessing import FunctionTransformer, StandardScaler, normalize
 
 from ejop.datasets import load_dataset, load_digits
-from ejop.experiments.tables import DATASETS, DataSet
+from ejop.experiments.paper_tables import PAPER_DATASETS, DataSet
 from ejop.scaling import HellingerScaler
 
 #: neighbours of Table 1, which the paper does not tune
@@ -58,7 +58,9 @@ class Fold:
         return slice(0, len(self.X) - self.held)
 
 
-def load(dataset: DataSet, data_dir: str | None = None) -> tuple[NDArray, NDArray, NDArray | None]:
+def load_rows(
+    dataset: DataSet, data_dir: str | None = None
+) -> tuple[NDArray, NDArray, NDArray | None]:
     """Rows as they are in the source, labels, and the source's own split."""
     if dataset.source == "digits":
         return (*load_digits(return_X_y=True), None)
@@ -76,8 +78,8 @@ def make_fold(name: str, seed: int, data_dir: str | None = None, device: str | N
     >>> fold.X.shape, fold.X_test.shape
     ((1200, 64), (597, 64))
     """
-    dataset = DATASETS[name]
-    X, y, split = load(dataset, data_dir)
+    dataset = PAPER_DATASETS[name]
+    X, y, split = load_rows(dataset, data_dir)
     order = np.random.RandomState(seed).permutation(len(X))
     held, k = 0, None
     if dataset.source == "mnist":

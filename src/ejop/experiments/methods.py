@@ -18,8 +18,7 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from ejop.choice import median_nearest_distance
 from ejop.estimators import EJOP, EJOPClassifier
 from ejop.experiments.folds import Fold
-from ejop.learners import ITML, LMNN, MLR, ReliefF
-from ejop.learners._base import knn_error
+from ejop.learners import ITML, LMNN, MLR, ReliefF, knn_error
 from ejop.tuning import NEIGHBORS, holdouts
 
 #: the paper learns its competitors' metrics for so many neighbours
@@ -28,7 +27,7 @@ LEARNED_NEIGHBORS = 5
 #: steps as shares of the bandwidth, tuned on held-out rows
 PAPER_BANDWIDTHS = (1.25, 1.75, 2.5)
 PAPER_STEPS = (0.25, 0.5)
-MAX_QUERIES = 2000
+PAPER_QUERIES = 2000
 
 
 @dataclass
@@ -184,7 +183,7 @@ def paper(rule: str) -> Callable[..., Outcome]:
 
     def run(fold: Fold, seed: int, n_neighbors: int | None) -> Outcome:
         start = time.perf_counter()
-        rows = np.random.RandomState(seed).permutation(len(fold.X))[:MAX_QUERIES]
+        rows = np.random.RandomState(seed).permutation(len(fold.X))[:PAPER_QUERIES]
         unit = median_nearest_distance(fold.X, rows)
         models = []
         with warnings.catch_warnings():  # a ball too small for any difference scores badly: enough

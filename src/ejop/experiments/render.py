@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ejop.experiments.paper_tables import PAPER, PAPER_DATASETS, PaperTable
 from ejop.experiments.store import Run
-from ejop.experiments.tables import DATASETS, PAPER, Table
 
 #: why ours is above the paper's figure, where that can be shown
 REMARKS = {
@@ -50,7 +50,7 @@ class Line:
         return "lower" if self.difference <= 0 else "higher"
 
 
-def summarize(table: Table, runs: Iterable[Run], labels: dict[str, str]) -> list[Line]:
+def summarize(table: PaperTable, runs: Iterable[Run], labels: dict[str, str]) -> list[Line]:
     """Mean and standard deviation over seeds, for each row and method of a table that has runs."""
     found: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
@@ -64,15 +64,15 @@ def summarize(table: Table, runs: Iterable[Run], labels: dict[str, str]) -> list
     return lines
 
 
-def _stand_ins(table: Table, found: Iterable[tuple[str, str]]) -> list[str]:
+def _stand_ins(table: PaperTable, found: Iterable[tuple[str, str]]) -> list[str]:
     """Smaller sets that a quick run took instead."""
     small = {"table1": ["mnist-small"]}.get(table.name, [])
     return [name for name in [*small, "digits"] if any(name == d for d, _ in found)]
 
 
-def _line(table: Table, dataset: str, method: str, label: str, runs: list[Run]) -> Line:
+def _line(table: PaperTable, dataset: str, method: str, label: str, runs: list[Run]) -> Line:
     errors = np.array([run.error for run in runs])
-    paper, spread = PAPER.get(DATASETS[dataset].paper, {}).get(method, (None, None))
+    paper, spread = PAPER.get(PAPER_DATASETS[dataset].paper, {}).get(method, (None, None))
     iterations = [run.iterations for run in runs if run.iterations is not None]
     return Line(
         table.name,
@@ -116,7 +116,7 @@ def remarks(lines: Iterable[Line]) -> list[str]:
     """Why ours is above the paper, as far as it can be shown; cells with no reason are named."""
     lines = list(lines)
     lower = {
-        (DATASETS[line.dataset].paper, line.method): line
+        (PAPER_DATASETS[line.dataset].paper, line.method): line
         for line in lines
         if line.verdict == "lower"
     }
@@ -125,7 +125,7 @@ def remarks(lines: Iterable[Line]) -> list[str]:
     for line in lines:
         if line.verdict != "higher":
             continue
-        source = DATASETS[line.dataset].paper
+        source = PAPER_DATASETS[line.dataset].paper
         other = lower.get((source, line.method))
         cell = f"{line.dataset} {line.label}"
         assert line.difference is not None
@@ -145,14 +145,14 @@ def remarks(lines: Iterable[Line]) -> list[str]:
     return [*known, *(f"{text}: {', '.join(cells)}." for text, cells in told.items() if cells)]
 
 
-def to_markdown(table: Table, lines: list[Line]) -> str:
+def to_markdown(table: PaperTable, lines: list[Line]) -> str:
     """The table in Markdown, with notes on the preparation of each row."""
     out = [f"## {table.name}: {table.title}", ""]
     out += ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
     out += ["| " + " | ".join(cells(line)) + " |" for line in lines]
     out += ["", *(f"- {text}" for text in remarks(lines))]
     names = dict.fromkeys(line.dataset for line in lines)
-    out += [f"- {name}: {DATASETS[name].note}" for name in names if DATASETS[name].note]
+    out += [f"- {name}: {PAPER_DATASETS[name].note}" for name in names if PAPER_DATASETS[name].note]
     return "\n".join(out) + "\n"
 
 
@@ -180,7 +180,9 @@ def provenance(runs: list[Run]) -> str:
     return f"{len(runs)} runs of {span}; {'; '.join(parts)}."
 
 
-def to_html(parts: list[tuple[Table, list[Line]]], runs: list[Run], title: str, about: str) -> str:
+def to_html(
+    parts: list[tuple[PaperTable, list[Line]]], runs: list[Run], title: str, about: str
+) -> str:
     """One self-contained page: the tables, paper against ours, and convergence curves."""
     from plotly.offline import get_plotlyjs  # an extra, and slow to load
 

@@ -120,6 +120,7 @@ def run_missing(
         while waiting or flying:
             done = results.done()
             waiting = [key for key in waiting if key not in done and key not in failures]
+            idle = True
             for key in list(waiting):
                 if len(flying) >= jobs:
                     break
@@ -128,6 +129,7 @@ def run_missing(
                     settle(key, partial(_not_without, first))
                 elif first is None or first in done:
                     if results.claim(key):
+                        idle = False
                         waiting.remove(key)
                         progress(key, "started")
                         flying[submit(work, key, _tuned(first, results), data_dir)] = key
@@ -136,7 +138,7 @@ def run_missing(
                         progress(key, "elsewhere")
             for future in wait(flying, timeout=1, return_when=FIRST_COMPLETED).done:
                 settle(flying.pop(future), future.result)
-            if waiting and not flying:
+            if waiting and not flying and idle:
                 time.sleep(0.1)  # another runner has what is left
     return list(failures.items())
 

@@ -9,11 +9,13 @@ _HOMES = {
     "ITML": "ejop.learners._itml",
     "LMNN": "ejop.learners._lmnn",
     "MLR": "ejop.learners._mlr",
+    "MetricLearner": "ejop.learners._learner",
     "ReliefF": "ejop.learners._relieff",
     "initialize": "ejop.learners._initialize",
+    "knn_error": "ejop.learners._learner",
 }
 
-__all__ = ["ITML", "LMNN", "MLR", "ReliefF", "initialize"]
+__all__ = ["ITML", "LMNN", "MLR", "MetricLearner", "ReliefF", "initialize", "knn_error"]
 
 
 def __getattr__(name: str) -> Any:

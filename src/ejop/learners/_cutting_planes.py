@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from ejop.backends.compiled_mlr import maximize_on_simplex
+from ejop.learners._mlr_loops import maximize_on_simplex
 
 #: pieces kept at the most, and rounds without a multiplier after which one is dropped
 MAX_PLANES, MAX_IDLE = 64, 15

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from ejop.learners._base import Learned, MetricLearner, knn_error, split_held_out
+from ejop._sklearn import Interval, StrOptions
 from ejop.learners._initialize import initialize
+from ejop.learners._learner import Learned, MetricLearner, knn_error, split_held_out
 from ejop.learners._logdet import Problem, State, pose, prior_root
 from ejop.metric import rank
 from ejop.progress import track

@@ -10,22 +10,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from ejop.backends.compiled_lmnn import (
+from ejop._sklearn import Interval, StrOptions
+from ejop.learners._learner import Learned, MetricLearner, knn_error, split_held_out
+from ejop.learners._lmnn_loops import (
     ByClass,
     Neighborhoods,
     margin_loss,
     merge_lists,
     neighborhoods,
 )
-from ejop.learners._base import Learned, MetricLearner, knn_error, split_held_out
 from ejop.progress import track
 
 #: refreshes whose impostors are remembered, so that those pushed away do not come back unseen
 MEMORY = 3
 #: refreshes in a row without progress of the objective after which the descent is over
-PATIENCE = 2
+STALLED_STEPS = 2
 #: full phases without a lower error after which it is over, since from there on it overfits
 ERROR_PATIENCE = 5
 #: error of a squared distance, in units of the margin, that ranking by float32 may make
@@ -212,7 +212,7 @@ class Descent:
         age = len(self.objective) - self._best_at
         if not np.isfinite(value):
             self.message = "the objective is not finite; scale the columns of X"
-        elif iterations == 0 or self._stalled >= PATIENCE:
+        elif iterations == 0 or self._stalled >= STALLED_STEPS:
             self.converged, self.message = True, "the objective no longer falls"
         elif age >= ERROR_PATIENCE * self.settings.refresh:
             self.converged, self.message = True, "the error of nearest neighbours no longer falls"

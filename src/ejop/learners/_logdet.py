@@ -87,7 +87,7 @@ def logdet_passes(
     >= is, and ``slack`` (m,) the bounds at the outset. Yields the metric A (r, r), which is one
     array throughout, the dual value and the change of the multipliers relative to their sum.
     """
-    from ejop.backends.compiled_itml import bregman_pass  # numba loads when it is needed
+    from ejop.learners._itml_loops import bregman_pass  # numba loads when it is needed
 
     A, V = np.eye(V.shape[1]), np.ascontiguousarray(V)
     block = int(np.clip(V.shape[1] // 6, 8, 64))  # the quickest in trials with 16 to 800 columns

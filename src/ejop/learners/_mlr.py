@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from ejop.learners._base import Learned, MetricLearner, split_held_out
+from ejop._sklearn import Interval, StrOptions
 from ejop.learners._cutting_planes import Round, cutting_planes
+from ejop.learners._learner import Learned, MetricLearner, split_held_out
 from ejop.learners._rankings import LOSSES, mean_constraint
 from ejop.metric import eigh_descending
 from ejop.neighbors import nearest, vote
@@ -21,9 +21,9 @@ from ejop.progress import track
 #: trade-offs tried by ``C="auto"``, from the one nearest to the start
 GRID = tuple(10.0**e for e in range(-2, 7))
 #: neighbours that vote on held-out rows
-NEIGHBORS = 5
+JUDGE_NEIGHBORS = 5
 #: rounds without a better W on held-out rows before a run stops
-PATIENCE = 15
+STALLED_ROUNDS = 15
 #: share of the risk of W = 0 that a solution must take off, or it is trivial
 TRIVIAL = 1e-3
 #: eigenvalue of W, relative to the largest, that counts as zero
@@ -36,7 +36,7 @@ Judge = Callable[[NDArray], tuple[float, float]]
 
 
 @dataclass
-class Run:
+class TradeOff:
     """What the cutting planes did for one C."""
 
     C: float
@@ -242,7 +242,7 @@ class MLR(MetricLearner):
 
     def _runs(
         self, rows: NDArray, y: NDArray, queries: NDArray, judge: Judge | None
-    ) -> tuple[list[Run], float]:
+    ) -> tuple[list[TradeOff], float]:
         """A run for each C that is worth one, and the risk of W = 0."""
         loss, d = LOSSES[self.loss], rows.shape[1]
 
@@ -254,7 +254,7 @@ class MLR(MetricLearner):
         for C in GRID if self.C == "auto" else (float(self.C),):
             price = 1 / (C * d)
             rounds = cutting_planes(oracle, d, price, max_iter=self.max_iter, tol=self.tol)
-            run = Run(C)
+            run = TradeOff(C)
             name = f"MLR, C={C:g}"
             for _ in track(_watch(rounds, run, judge), self.max_iter, self, name, self.verbose):
                 pass
@@ -267,7 +267,7 @@ class MLR(MetricLearner):
 
     def _finish(
         self,
-        run: Run,
+        run: TradeOff,
         start: NDArray,
         to_space: NDArray,
         risk_of_zero: float,
@@ -279,7 +279,7 @@ class MLR(MetricLearner):
         converged = run.stopped or run.gap[-1] <= self.tol * run.C
         why = f"gap {run.gap[-1]:.3g} after {n_iter} rounds"
         if run.stopped:
-            why = f"no better on held-out rows for {PATIENCE} rounds, " + why
+            why = f"no better on held-out rows for {STALLED_ROUNDS} rounds, " + why
         elif not converged:
             why = f"`max_iter` reached, {why}; raise `max_iter` or `tol`"
         if trivial:
@@ -304,7 +304,7 @@ class MLR(MetricLearner):
         return np.vstack([L, np.zeros((missing, L.shape[1]))])
 
 
-def _watch(rounds: Iterator[Round], run: Run, judge: Judge | None) -> Iterator[None]:
+def _watch(rounds: Iterator[Round], run: TradeOff, judge: Judge | None) -> Iterator[None]:
     """Write the rounds down, and end them when held-out rows no longer gain."""
     for number, state in enumerate(rounds, 1):
         run.objective.append(run.C * state.value)
@@ -316,7 +316,7 @@ def _watch(rounds: Iterator[Round], run: Run, judge: Judge | None) -> Iterator[N
             if judge is None or merit < run.merit:
                 run.best, run.merit, run.best_round = L, merit, number
         yield
-        if judge is not None and number - run.best_round >= PATIENCE:
+        if judge is not None and number - run.best_round >= STALLED_ROUNDS:
             run.stopped = True
             return
 
@@ -355,7 +355,7 @@ def _judge(rows: NDArray, y: NDArray, held: NDArray, labels: NDArray) -> Judge:
     one_hot = np.eye(int(y.max()) + 1)[y]
 
     def judge(L: NDArray) -> tuple[float, float]:
-        D, near = nearest(held @ L.T, rows @ L.T, min(NEIGHBORS, len(rows)))
+        D, near = nearest(held @ L.T, rows @ L.T, min(JUDGE_NEIGHBORS, len(rows)))
         votes = vote(D, near, one_hot, weights="uniform", row_weights=None)
         wrong = 1 - votes.values[np.arange(len(held)), labels].mean()
         return float(np.mean(votes.winners() != labels)), float(wrong)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ejop.backends.compiled_mlr import best_staircase, best_top
+from ejop.learners._mlr_loops import best_staircase, best_top
 
 #: scores held at a time while queries are ranked
 BLOCK_SCORES = 2_000_000
@@ -164,7 +164,13 @@ def worst_rankings(
 
 
 def mean_constraint(
-    W: NDArray, X: NDArray, y: NDArray, queries: NDArray, loss: RankingLoss, k: int | None
+    W: NDArray,
+    X: NDArray,
+    y: NDArray,
+    queries: NDArray,
+    loss: RankingLoss,
+    k: int | None,
+    scores_at_once: int = BLOCK_SCORES,
 ) -> tuple[NDArray, float]:
     r"""Most violated constraint :math:`\langle W, \Psi \rangle \ge \Delta - \xi` at W.
 
@@ -192,7 +198,7 @@ def mean_constraint(
     XW = X @ W
     squared = np.einsum("nd,nd->n", XW, X)
     cross, columns, delta = np.zeros_like(W), np.zeros(len(X)), 0.0
-    step = max(1, BLOCK_SCORES // len(X))
+    step = max(1, scores_at_once // len(X))
     for start in range(0, len(queries), step):
         q = queries[start : start + step]
         scores = 2 * X[q] @ XW.T - squared  # less |x_q|^2, the same for all items of a query

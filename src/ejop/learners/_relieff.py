@@ -10,15 +10,15 @@ from numbers import Integral
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils._param_validation import Interval
 
+from ejop._sklearn import WRAPPERS, Interval
 from ejop.backends.threads import n_threads, stream
-from ejop.learners._base import Learned, MetricLearner
+from ejop.learners._learner import Learned, MetricLearner
 from ejop.metric import rank
-from ejop.progress import WRAPPERS, track
+from ejop.progress import track
 
 #: rows a thread handles at a time
-BLOCK = 64
+QUERY_BLOCK = 64
 #: a column whose range is below this share of its largest value holds rounding only
 CONSTANT = 4 * np.finfo(np.float64).eps
 
@@ -180,7 +180,7 @@ def relieff_weights(
     >>> relieff_weights(X, ["a", "a", "b", "b"], n_neighbors=1).round(3)
     array([ 0.8, -0.5])
     """
-    from ejop.backends.compiled_relieff import relief_sums  # numba loads when it is needed
+    from ejop.learners._relieff_loops import relief_sums  # numba loads when it is needed
 
     _, labels, counts = np.unique(y, return_inverse=True, return_counts=True)
     rows = np.ascontiguousarray(X[np.argsort(labels, kind="stable")], dtype=np.float64)
@@ -189,10 +189,10 @@ def relieff_weights(
     k = min(n_neighbors, len(X))
 
     def one(first: int) -> NDArray:
-        last = min(first + BLOCK, len(rows))
+        last = min(first + QUERY_BLOCK, len(rows))
         return relief_sums(rows, columns, starts, priors, k, first, last)
 
-    blocks = range(0, len(rows), BLOCK)
+    blocks = range(0, len(rows), QUERY_BLOCK)
     total = np.zeros(X.shape[1])
     with closing(stream(one, blocks, n_threads(n_jobs))) as parts:
         for part in progress(parts, len(blocks)):  # in the order of rows, whatever the threads

@@ -8,7 +8,7 @@ is shown on a screen and no setting of matplotlib is changed.
 from ejop.plots._convergence import ConvergenceDisplay
 from ejop.plots._importance import ImportanceDisplay
 from ejop.plots._metric import MetricDisplay
-from ejop.plots._neighbors import NeighborsDisplay
+from ejop.plots._nearest import NeighborsDisplay
 from ejop.plots._projection import ProjectionDisplay
 from ejop.plots._spectrum import SpectrumDisplay
 from ejop.plots._subspace import SubspaceDisplay

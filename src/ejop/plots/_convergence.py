@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from ejop.plots._style import COLORS, MARKERS, Display, label, pandas, panels, quiet_grid
+from ejop.plots.style import COLORS, MARKERS, Display, label, pandas, panels, quiet_grid
 
 #: strokes that tell curves apart without colour
 STROKES = ("-", "--", "-.", ":")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ejop.plots._fitted import fitted
-from ejop.plots._style import (
+from ejop.plots.fitted import fitted
+from ejop.plots.style import (
     AMOUNTS,
     BLUE,
     GRAY,

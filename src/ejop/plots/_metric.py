@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ejop.metric import eigh_descending
-from ejop.plots._fitted import fitted
-from ejop.plots._style import AMOUNTS, SIGNS, Display, name_ticks, pandas, panels
+from ejop.plots.fitted import fitted
+from ejop.plots.style import AMOUNTS, SIGNS, Display, name_ticks, pandas, panels
 
 
 class MetricDisplay(Display):

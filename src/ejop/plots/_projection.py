@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import type_of_target
 
-from ejop.plots._fitted import Fitted, fitted
-from ejop.plots._style import (
+from ejop.plots.fitted import fitted
+from ejop.plots.points import is_real, project, strip, target_column, thinned
+from ejop.plots.style import (
     AMOUNTS,
     BLUE,
     Display,
@@ -66,8 +65,8 @@ class ProjectionDisplay(Display):
     ) -> None:
         self.after = _plane(after, "after")
         self.before = None if before is None else _plane(before, "before")
-        self.y = None if y is None else _column(y, len(self.after))
-        self.real = _is_real(self.y) if real == "auto" else bool(real)
+        self.y = None if y is None else target_column(y, len(self.after))
+        self.real = is_real(self.y) if real == "auto" else bool(real)
         self.rows = np.arange(len(self.after)) if rows is None else np.asarray(rows)
 
     @classmethod
@@ -104,7 +103,7 @@ class ProjectionDisplay(Display):
         """
         source = fitted(estimator)
         Z = source.prepare(X)
-        targets = None if y is None else _column(y, len(Z))
+        targets = None if y is None else target_column(y, len(Z))
         rows = thinned(len(Z), max_points, random_state)
         after, first = project(source, Z)
         return cls(
@@ -174,45 +173,11 @@ class ProjectionDisplay(Display):
         classes, numbers = np.unique(self.y, return_inverse=True)
         for i in range(len(classes)):
             mine = numbers == i
-            second = _strip(int(mine.sum()), i) if flat else Z[mine, 1]
+            second = strip(int(mine.sum()), i) if flat else Z[mine, 1]
             ax.scatter(Z[mine, 0], second, **class_style(i), **style)
         if flat:
             ax.set(ylabel="class", yticks=[], ylim=(len(classes) - 0.5, -0.5))
         return None
-
-
-def project(source: Fitted, Z: NDArray) -> tuple[NDArray, NDArray]:
-    """Scaled rows on the leading directions of the metric and on their principal components.
-
-    Parameters
-    ----------
-    source : Fitted
-    Z : ndarray of shape (n_samples, n_features)
-
-    Returns
-    -------
-    after, before : ndarray of shape (n_samples, 2), or (n_samples, 1) for one direction
-    """
-    after = Z @ source.components[:2].T
-    centred = Z - Z.mean(0)
-    _, directions = np.linalg.eigh(centred.T @ centred)
-    axes = directions[:, ::-1][:, : after.shape[1]]
-    largest = np.abs(axes).argmax(0)  # signs that do not depend on the machine
-    signs = np.sign(axes[largest, np.arange(axes.shape[1])])
-    return after, centred @ (axes * np.where(signs == 0, 1, signs))
-
-
-def thinned(n: int, most: int, random_state: Any = 0) -> NDArray:
-    """All row numbers, or so many at random in order."""
-    if n <= most:
-        return np.arange(n)
-    return np.sort(check_random_state(random_state).choice(n, most, replace=False))
-
-
-def _strip(n: int, place: int) -> NDArray:
-    """Heights around a place, spread so that points of a class do not hide one another."""
-    golden = 0.618033988749895  # even spread for any number of points, and no random state
-    return place + 0.6 * ((np.arange(n) * golden) % 1 - 0.5)
 
 
 def _plane(Z: ArrayLike, name: str) -> NDArray:
@@ -222,19 +187,3 @@ def _plane(Z: ArrayLike, name: str) -> NDArray:
             f"`{name}` has shape {points.shape}; (n_samples, 1) or (n_samples, 2) is expected."
         )
     return points
-
-
-def _column(y: ArrayLike, n: int) -> NDArray:
-    column = np.asarray(y)
-    if column.ndim == 2 and column.shape[1] == 1:
-        column = column[:, 0]
-    if column.shape != (n,):
-        raise ValueError(
-            f"`y` has shape {column.shape} and there are {n} rows; ({n},) is expected: of several "
-            "outputs pass one."
-        )
-    return column
-
-
-def _is_real(y: NDArray | None) -> bool:
-    return y is not None and type_of_target(y) == "continuous"

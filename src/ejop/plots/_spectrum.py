@@ -7,12 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ejop.plots._fitted import fitted
-from ejop.plots._style import BLUE, GRAY, ORANGE, Display, pandas, panels, quiet_grid
+from ejop.plots.fitted import NEGLIGIBLE, fitted
+from ejop.plots.style import BLUE, GRAY, ORANGE, Display, pandas, panels, quiet_grid
 from ejop.subspace import spectral_gap
-
-#: eigenvalues below this share of the largest are rounding
-NEGLIGIBLE = 1e-8
 
 
 class SpectrumDisplay(Display):

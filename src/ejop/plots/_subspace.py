@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ejop.plots._style import BLUE, GRAY, GREEN, ORANGE, Display, panels, quiet_grid
+from ejop.plots.style import BLUE, GRAY, GREEN, ORANGE, Display, panels, quiet_grid
 
 if TYPE_CHECKING:
     from ejop.theory import SubspaceTest

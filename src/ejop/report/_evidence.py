@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import r2_score
-from sklearn.utils import _safe_indexing
 
+from ejop._sklearn import take_rows
 from ejop.neighbors import nearest, vote
-from ejop.plots._fitted import Fitted, Training
-from ejop.plots._projection import thinned
+from ejop.plots.fitted import Fitted, TrainingRows
+from ejop.plots.points import thinned
 
 #: rows that are judged, at the most
-MAX_ROWS = 10_000
+REPORTED_ROWS = 10_000
 #: neighbours where the model has tuned no number of them
-NEIGHBORS = 5
+SHOWN_NEIGHBORS = 5
 #: changed rows that are shown, and neighbours of each
 MAX_CHANGED, MAX_NEIGHBORS = 6, 7
 
@@ -64,7 +64,7 @@ class Evidence:
     k : int
     near : tuple of two pairs (distances, indices) or None
         Neighbours before and after.
-    training : Training or None
+    training : TrainingRows or None
     """
 
     source: Fitted
@@ -77,7 +77,7 @@ class Evidence:
     n_seen: int
     k: int
     near: tuple[tuple[NDArray, NDArray], tuple[NDArray, NDArray]] | None
-    training: Training | None
+    training: TrainingRows | None
 
     @property
     def regression(self) -> bool:
@@ -163,11 +163,11 @@ def gather(source: Fitted, X: Any, y: ArrayLike) -> Evidence:
         raise ValueError(f"`X` has {len(X)} rows and `y` {len(truth)}; as many are expected.")
     if len(truth) == 0:
         raise ValueError("`X` has no rows; a report shows at least one.")
-    rows = thinned(len(X), MAX_ROWS)
-    some = X if len(rows) == len(X) else _safe_indexing(X, rows)
+    rows = thinned(len(X), REPORTED_ROWS)
+    some = X if len(rows) == len(X) else take_rows(X, rows)
     Z, truth = source.prepare(some), truth[rows]
     training = source.training()
-    k = int(getattr(source.model, "n_neighbors_", NEIGHBORS))
+    k = int(getattr(source.model, "n_neighbors_", SHOWN_NEIGHBORS))
     before = near = None
     if training is not None:
         k, L = min(k, len(training.rows)), source.components.T
@@ -195,7 +195,7 @@ def answers(source: Fitted, values: NDArray) -> NDArray:
     return np.asarray(source.model.classes_)[values.argmax(1)]
 
 
-def _voted(source: Fitted, training: Training, near: tuple[NDArray, NDArray]) -> NDArray:
+def _voted(source: Fitted, training: TrainingRows, near: tuple[NDArray, NDArray]) -> NDArray:
     """Answer of given neighbours, by the model's weights."""
     weights = getattr(source.model, "weights", "uniform")
     votes = vote(*near, training.targets, weights=weights, row_weights=training.weights)
@@ -204,7 +204,7 @@ def _voted(source: Fitted, training: Training, near: tuple[NDArray, NDArray]) ->
     return np.asarray(source.model.classes_)[votes.winners()]
 
 
-def _n_seen(source: Fitted, Z: NDArray, training: Training | None) -> int:
+def _n_seen(source: Fitted, Z: NDArray, training: TrainingRows | None) -> int:
     """How many of the rows are training rows, to the last digit."""
     if training is None or source.rounds is not None:
         return 0

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ejop.plots._fitted import Fitted
-from ejop.plots._projection import _strip, project, thinned
-from ejop.plots._spectrum import NEGLIGIBLE
-from ejop.plots._style import BLUE, COLORS, ORANGE
+from ejop.plots.fitted import NEGLIGIBLE, Fitted
+from ejop.plots.points import project, strip, thinned
+from ejop.plots.style import BLUE, COLORS, ORANGE
 from ejop.report._evidence import Evidence
 
 #: Okabe and Ito's colours; black would vanish on a dark page
@@ -164,7 +163,7 @@ def _projection(evidence: Evidence, points: NDArray, kept: NDArray) -> dict[str,
         traces = []
         for i, name in enumerate(_classes(evidence)):
             mine = kept[evidence.y[kept] == name]
-            second = _strip(len(mine), i) if flat else points[mine, 1]
+            second = strip(len(mine), i) if flat else points[mine, 1]
             trace = _points(evidence, mine, points[mine, 0], second)
             wrong = evidence.after[mine] != evidence.y[mine]
             trace["marker"] |= {

@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ejop.plots._fitted import fitted
+from ejop.plots.fitted import fitted
 from ejop.report import _figures, _words
 from ejop.report._evidence import gather
 

@@ -93,7 +93,7 @@ class SubspaceTest:
             Direction, eigenvalue with its band, loss with so many directions, angle and its upper
             end, p-value.
         """
-        from ejop.plots._style import pandas
+        from ejop.plots.style import pandas
 
         r = len(self.angles)
         return pandas().DataFrame(

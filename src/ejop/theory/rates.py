@@ -60,7 +60,7 @@ class Rates:
         -------
         frame : pandas.DataFrame
         """
-        from ejop.plots._style import pandas
+        from ejop.plots.style import pandas
 
         names = ["n_samples", "bandwidth", "step", "ratio", "mass", "smoothing", "edges"]
         names += ["sampling", "repaired"]

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ejop.experiments.consistency.known_models import suite
 from ejop.experiments.consistency.levels import SCENARIOS
-from ejop.experiments.consistency.models import suite
-from ejop.experiments.consistency.runs import PAPER
+from ejop.experiments.consistency.runs import PAPER_SCHEDULE
 from ejop.experiments.render import provenance
 from ejop.experiments.store import Run
 
@@ -31,7 +31,7 @@ NEAR = 1.10
 
 
 @dataclass
-class Table:
+class ResultTable:
     """Rows of text under a header, with remarks below."""
 
     title: str
@@ -80,9 +80,9 @@ def falls(values: dict[int, float]) -> bool:
     return bool(np.all(np.diff(list(values.values())) < 0))
 
 
-def consistency_tables(runs: list[Run]) -> list[Table]:
+def consistency_tables(runs: list[Run]) -> list[ResultTable]:
     """Errors of the matrix and of the subspace by rows, and the bounds."""
-    ours = [run for run in runs if run.method != PAPER]
+    ours = [run for run in runs if run.method != PAPER_SCHEDULE]
     for run in ours:
         run.settings["relative"] = run.settings["matrix"] / run.settings["norm"]
     errors = _by_rows(ours, "relative", "Error of the matrix, over the norm of the truth")
@@ -90,14 +90,14 @@ def consistency_tables(runs: list[Run]) -> list[Table]:
     parts = [
         errors,
         _by_rows(ours, "sin_theta", "Sine of the largest angle to the true subspace"),
-        _bounds_table([run for run in runs if run.method == PAPER]),
+        _bounds_table([run for run in runs if run.method == PAPER_SCHEDULE]),
     ]
     return [part for part in parts if part.rows]
 
 
-def eigen_tables(runs: list[Run]) -> list[Table]:
+def eigen_tables(runs: list[Run]) -> list[ResultTable]:
     """Errors of eigenvalues, and the eigenvalues of directions that carry nothing."""
-    ours = [run for run in runs if run.method != PAPER]
+    ours = [run for run in runs if run.method != PAPER_SCHEDULE]
     for run in ours:
         run.settings["share"] = null_share(run)
     null = _by_rows(ours, "null", "Mean eigenvalue of the directions that carry nothing")
@@ -119,7 +119,7 @@ def null_share(run: Run) -> float:
     return run.settings["null"] / largest if largest > 0 else 1.0
 
 
-def _by_rows(runs: list[Run], measure: str, title: str) -> Table:
+def _by_rows(runs: list[Run], measure: str, title: str) -> ResultTable:
     found = medians(runs, measure)
     sizes = sorted({n for values in found.values() for n in values})
     header = ["model", "f", *(f"n = {n:,}" for n in sizes), "slope", "falls"]
@@ -131,10 +131,10 @@ def _by_rows(runs: list[Run], measure: str, title: str) -> Table:
             rising.append(f"{model} {method}")
     words = f"{len(rows) - len(rising)} of {len(rows)} fall at every step"
     remarks = [words + (f"; not so: {', '.join(rising)}." if rising else ".")]
-    return Table(f"{title} (median of seeds)", header, rows, remarks)
+    return ResultTable(f"{title} (median of seeds)", header, rows, remarks)
 
 
-def _bounds_table(runs: list[Run]) -> Table:
+def _bounds_table(runs: list[Run]) -> ResultTable:
     """The paper to the letter, against its bounds in both readings."""
     header = ["rows", "error", "eigenvalue error", "bound stated", "bound proved"]
     header += ["sin angle", "angle bound stated", "angle bound proved", "below"]
@@ -152,7 +152,7 @@ def _bounds_table(runs: list[Run]) -> Table:
         "the cube in two dimensions. An error of 0.29 is that of the zero matrix: the mass "
         "condition then leaves no derivative. Below: in every run, in both readings."
     )
-    return Table(
+    return ResultTable(
         "The paper to the letter, and its bounds (median of seeds)", header, rows, [remark]
     )
 
@@ -167,7 +167,7 @@ def _held(run: Run) -> bool:
     )
 
 
-def recovery_tables(runs: list[Run]) -> list[Table]:
+def recovery_tables(runs: list[Run]) -> list[ResultTable]:
     """Mean sine of the angle for every way to find the subspace; the smallest in bold."""
     means: dict[str, dict[str, float]] = {}
     for run in runs:
@@ -194,7 +194,7 @@ def recovery_tables(runs: list[Run]) -> list[Table]:
         "SIR with classes as slices and LDA find the same span, c - 1 directions at the most: two "
         "classes or three directions of three classes are beyond them.",
     ]
-    return [Table(title, ["model", "even", *methods], rows, remarks)]
+    return [ResultTable(title, ["model", "even", *methods], rows, remarks)]
 
 
 def _verdict(name: str, symmetric: bool, found: dict[str, float]) -> str:
@@ -226,7 +226,7 @@ def _tally(method: str, means: dict[str, dict[str, float]]) -> str:
     )
 
 
-def level_tables(runs: list[Run]) -> list[Table]:
+def level_tables(runs: list[Run]) -> list[ResultTable]:
     """Share of rejections at the 5 % level, with the interval of the binomial."""
     rows = []
     for name, (what, null, _) in SCENARIOS.items():
@@ -241,10 +241,10 @@ def level_tables(runs: list[Run]) -> list[Table]:
         rows.append([name, what, *cells, verdict])
     title = "Rejections at the 5 % level, 19 permutations each"
     header = ["scenario", "what", "samples", "rejected, %", "null", "3 to 7 %"]
-    return [Table(title, header, rows)]
+    return [ResultTable(title, header, rows)]
 
 
-TABLES = {
+TABLE_MAKERS = {
     "consistency": consistency_tables,
     "eigen": eigen_tables,
     "recovery": recovery_tables,
@@ -252,14 +252,16 @@ TABLES = {
 }
 
 
-def to_markdown(title: str, tables: list[Table], runs: list[Run], picture: str | None) -> str:
+def page_markdown(
+    title: str, tables: list[ResultTable], runs: list[Run], picture: str | None
+) -> str:
     """A page with where and when its runs were made."""
     about = f"{provenance(runs)} Commit {commit()}; {seconds(runs):.0f} s of computing."
     image = f"![{title}]({picture})\n\n" if picture else ""
     return f"# {title}\n\n{about}\n\n{image}" + "\n".join(t.markdown() for t in tables)
 
 
-def to_csv(runs: list[Run]) -> str:
+def page_csv(runs: list[Run]) -> str:
     """Every run, one line each, with all that was measured."""
     names = list(dict.fromkeys(name for run in runs for name in run.settings if name != "what"))
     out = io.StringIO()
@@ -291,12 +293,12 @@ def commit() -> str:
     return found.stdout.strip() or "unknown"
 
 
-def draw(command: str, runs: list[Run], path: Path) -> None:
+def draw_page(command: str, runs: list[Run], path: Path) -> None:
     """Curves by rows with fitted slopes, one panel a model."""
-    from ejop.plots._style import COLORS, MARKERS, panels, quiet_grid
+    from ejop.plots.style import COLORS, MARKERS, panels, quiet_grid
 
     measure = {"consistency": "matrix", "eigen": "share"}[command]
-    runs = [run for run in runs if run.method != PAPER]
+    runs = [run for run in runs if run.method != PAPER_SCHEDULE]
     found = medians(runs, measure)
     models = list(dict.fromkeys(model for model, _ in found))
     figure, axes = panels(None, -(-len(models) // 4), 4, (12, 2.7 * -(-len(models) // 4)))

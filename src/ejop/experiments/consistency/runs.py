@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ejop.estimators import EJOP
+from ejop.experiments.consistency.known_models import KnownModel, suite
 from ejop.experiments.consistency.levels import SCENARIOS, rejections
-from ejop.experiments.consistency.methods import FUNCTIONS, QUERIES, SUBSPACES, fit_quietly
-from ejop.experiments.consistency.models import Model, suite
+from ejop.experiments.consistency.rivals import FUNCTIONS, QUERIES, SUBSPACES, fit_quietly
 from ejop.experiments.runner import versions
 from ejop.experiments.store import Key, Run
 from ejop.metric import eigh_descending
@@ -36,7 +36,7 @@ SIZES, QUICK_SIZES = (30, 300, 3000, 30_000), (30, 300, 3000)
 #: rows of the recovery runs
 RECOVERY_SIZE, QUICK_RECOVERY_SIZE = 1000, 300
 #: the paper to the letter, on a model where its assumptions hold
-PAPER, PAPER_MODEL = "paper", "cube"
+PAPER_SCHEDULE, PAPER_MODEL = "paper", "cube"
 #: runs of 100 samples of each scenario of the test: where the null is true, and where it is not
 LEVEL_RUNS, POWER_RUNS, QUICK_LEVEL_RUNS = 8, 3, 1
 
@@ -66,11 +66,11 @@ def plan(command: str, *, quick: bool = False, seeds: int | None = None) -> list
         ]
     sizes = QUICK_SIZES if quick else SIZES
     pairs = [(f"{model}:{n}", f) for n in sizes for model in models for f in FUNCTIONS]
-    pairs += [(f"{PAPER_MODEL}:{n}", PAPER) for n in sizes]
+    pairs += [(f"{PAPER_MODEL}:{n}", PAPER_SCHEDULE) for n in sizes]
     return [(*pair, seed) for seed in range(seeds or (2 if quick else 3)) for pair in pairs]
 
 
-def compute(key: Key, n_neighbors: int | None = None, data_dir: str | None = None) -> Run:
+def compute_run(key: Key, n_neighbors: int | None = None, data_dir: str | None = None) -> Run:
     """One run; the last two are for other experiments."""
     subject, method, seed = key
     start = time.perf_counter()
@@ -89,17 +89,19 @@ def compute(key: Key, n_neighbors: int | None = None, data_dir: str | None = Non
     return Run(*key, round(error, 6), seconds, 0.0, None, found, [], versions(), finished)
 
 
-def _recovery(model: Model, n: int, method: str, seed: int) -> tuple[float, dict[str, Any]]:
+def _recovery(model: KnownModel, n: int, method: str, seed: int) -> tuple[float, dict[str, Any]]:
     X, y = model.draw(n, seed)
     angle = sin_theta(SUBSPACES[method](X, y, model.rank), model.V)
     return 100 * angle, {"sin_theta": angle}
 
 
-def _consistency(model: Model, n: int, function: str, seed: int) -> tuple[float, dict[str, Any]]:
+def _consistency(
+    model: KnownModel, n: int, function: str, seed: int
+) -> tuple[float, dict[str, Any]]:
     """Errors of the matrix, of eigenvalues and of the eigenspace; the first over |M|, in %."""
     X, y = model.draw(n, seed)
     bounds: dict[str, float] = {}
-    if function == PAPER:
+    if function == PAPER_SCHEDULE:
         h, t = paper_schedule(n)
         letter: dict[str, Any] = {"softmax": False, "leave_one_out": False, "min_mass": "theory"}
         ball = EJOP("ball", bandwidth=h, step=t, n_queries=QUERIES, random_state=0, **letter)
@@ -111,7 +113,7 @@ def _consistency(model: Model, n: int, function: str, seed: int) -> tuple[float,
     return 100 * found["matrix"] / found["norm"], found
 
 
-def measure(M: NDArray, model: Model) -> dict[str, float]:
+def measure(M: NDArray, model: KnownModel) -> dict[str, float]:
     """Errors of an estimate of the matrix of a model."""
     truth, r = model.metric(), model.rank
     values, vectors = eigh_descending(M)
@@ -132,7 +134,7 @@ def paper_schedule(n: int) -> tuple[float, float]:
     return float(h), float(h**0.25 / 2)
 
 
-def paper_constants(model: Model, X: NDArray, h: float, t: float) -> Constants:
+def paper_constants(model: KnownModel, X: NDArray, h: float, t: float) -> Constants:
     """What the bounds need to know, for a model on a cube and a sample of it."""
     if model.support is None:
         raise ValueError(f"the inputs of {model.name!r} are unbounded: the bounds do not apply.")
@@ -152,7 +154,7 @@ def paper_constants(model: Model, X: NDArray, h: float, t: float) -> Constants:
     )
 
 
-def paper_bounds(model: Model, X: NDArray, h: float, t: float) -> dict[str, float]:
+def paper_bounds(model: KnownModel, X: NDArray, h: float, t: float) -> dict[str, float]:
     """Bounds on the matrix (and eigenvalues) and on the angle, in both readings."""
     constants = paper_constants(model, X, h, t)
     found = {}

@@ -13,14 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils import check_random_state, column_or_1d
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from ejop._sklearn import WRAPPERS, HasMethods, Interval, StrOptions, with_callbacks
 from ejop.estimators._linear import LinearMetricEstimator
 from ejop.learners._initialize import STARTS, initialize
 from ejop.neighbors import nearest, vote
-from ejop.progress import WRAPPERS, fit_task, with_callbacks
+from ejop.progress import fit_task
 
 
 @dataclass

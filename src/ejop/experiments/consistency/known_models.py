@@ -46,7 +46,7 @@ class Logits:
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class KnownModel:
     """Class probabilities f(x) = (1 - noise) g(V^T x) + noise / c.
 
     Attributes
@@ -126,7 +126,7 @@ class Model:
 
 
 @cache
-def _middle(model: Model) -> NDArray:
+def _middle(model: KnownModel) -> NDArray:
     """E[grad g grad g^T], shape (n_directions, n_directions)."""
     rng, total = np.random.default_rng(0), np.zeros((model.rank, model.rank))
     for _ in range(TRUTH_ROWS // TRUTH_BLOCK):
@@ -191,29 +191,29 @@ def _links() -> dict[str, Link]:
 
 
 @cache
-def suite() -> dict[str, Model]:
+def suite() -> dict[str, KnownModel]:
     """All models by name.
 
     Examples
     --------
-    >>> from ejop.experiments.consistency.models import suite
+    >>> from ejop.experiments.consistency.known_models import suite
     >>> suite()["xor"].V.shape
     (5, 2)
     """
     g, V = _links(), _orthonormal
     models = [
-        Model("single-index", "one direction, logistic", g["logistic"], V(5, 1), 2),
-        Model("two-index", "two directions, bent sectors", g["circle-3"], V(10, 2), 3),
-        Model("square", "one direction, even", g["square"], V(5, 1), 3, symmetric=True),
-        Model("wave", "one direction, even, waves", g["wave"], V(5, 1), 3, symmetric=True),
-        Model("xor", "product of two directions", g["xor"], V(5, 2), 2, symmetric=True),
-        Model("petals", "two directions, even", g["petals"], V(5, 2), 4, symmetric=True),
-        Model("additive", "sum over three directions", g["additive"], V(10, 3), 3),
-        Model("correlated", "two-index", g["circle-3"], V(10, 2), 3, "correlated"),
-        Model("skewed", "two-index", g["circle-3"], V(10, 2), 3, "skewed"),
-        Model("noisy", "two-index, 30 % random labels", g["circle-3"], V(10, 2), 3, noise=0.3),
-        Model("ten-classes", "two directions, ten sectors", g["circle-10"], V(20, 2), 10),
-        Model("wide", "two-index among fifty", g["circle-3"], V(50, 2), 3),
-        Model("cube", "one direction, logistic", g["logistic"], V(2, 1), 2, "cube"),
+        KnownModel("single-index", "one direction, logistic", g["logistic"], V(5, 1), 2),
+        KnownModel("two-index", "two directions, bent sectors", g["circle-3"], V(10, 2), 3),
+        KnownModel("square", "one direction, even", g["square"], V(5, 1), 3, symmetric=True),
+        KnownModel("wave", "one direction, even, waves", g["wave"], V(5, 1), 3, symmetric=True),
+        KnownModel("xor", "product of two directions", g["xor"], V(5, 2), 2, symmetric=True),
+        KnownModel("petals", "two directions, even", g["petals"], V(5, 2), 4, symmetric=True),
+        KnownModel("additive", "sum over three directions", g["additive"], V(10, 3), 3),
+        KnownModel("correlated", "two-index", g["circle-3"], V(10, 2), 3, "correlated"),
+        KnownModel("skewed", "two-index", g["circle-3"], V(10, 2), 3, "skewed"),
+        KnownModel("noisy", "two-index, 30 % random labels", g["circle-3"], V(10, 2), 3, noise=0.3),
+        KnownModel("ten-classes", "two directions, ten sectors", g["circle-10"], V(20, 2), 10),
+        KnownModel("wide", "two-index among fifty", g["circle-3"], V(50, 2), 3),
+        KnownModel("cube", "one direction, logistic", g["logistic"], V(2, 1), 2, "cube"),
     ]
     return {model.name: model for model in models}

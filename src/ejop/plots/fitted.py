@@ -17,10 +17,12 @@ from ejop.metric import eigh_descending
 
 #: condition of the map before the last round beyond which its rows cannot be mapped back
 LARGEST_CONDITION = 1e8
+#: eigenvalues below this share of the largest are rounding
+NEGLIGIBLE = 1e-8
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingRows:
     """Rows a predictor answers from.
 
     Attributes
@@ -156,7 +158,7 @@ class Fitted:
         labels = mine if self.model is self.core else self.model.classes_[mine]
         return [str(c) for c in labels]
 
-    def training(self) -> Training | None:
+    def training(self) -> TrainingRows | None:
         """Rows that the model answers from; None where it keeps none that can be mapped back."""
         function = getattr(self.core, "function_", None)
         if function is None:
@@ -168,12 +170,12 @@ class Fitted:
                 return None
             rows = np.linalg.solve(self.rounds, rows.T).T
         if self.model is self.core:
-            return Training(rows, function.Y_, np.arange(len(rows)), weights)
+            return TrainingRows(rows, function.Y_, np.arange(len(rows)), weights)
         kept, targets, weights = self.model._kept, self.model._Y, self.model._w
         if weights is not None:  # the metric has dropped rows of no weight
             voting = weights > 0
             kept, targets, weights = kept[voting], targets[voting], weights[voting]
-        return Training(rows, targets, kept, weights)
+        return TrainingRows(rows, targets, kept, weights)
 
 
 def fitted(model: Any, feature_names: Sequence[str] | None = None) -> Fitted:
@@ -205,9 +207,8 @@ def fitted(model: Any, feature_names: Sequence[str] | None = None) -> Fitted:
     elif rounds is None:
         matrix, values, directions = core.outer_product_, core.eigenvalues_, core.eigenvectors_
     else:
-        matrix = (
-            rounds.T @ core.outer_product_ @ rounds
-        )  # chain rule: f saw the rows through `rounds`
+        # chain rule: f saw the rows through `rounds`
+        matrix = rounds.T @ core.outer_product_ @ rounds
         values, directions = eigh_descending(matrix)
     names = _names(before, last, L.shape[1], feature_names)
     return Fitted(last, before, core, names, L, matrix, values, directions, rounds)

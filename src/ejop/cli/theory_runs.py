@@ -20,7 +20,7 @@ ResultsFile = Annotated[Path, typer.Option(help="Finished runs; they are not com
 OutFolder = Annotated[Path | None, typer.Option(help="Folder for a page, a CSV and a picture.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Processes.")]
 STORE = Path("ejop-theory.sqlite")
-TITLES = {
+PAGE_TITLES = {
     "consistency": "Consistency of the matrix",
     "eigen": "Eigenvalues",
     "recovery": "Recovery of the subspace",
@@ -63,8 +63,8 @@ def _run(
     as_json: bool,
 ) -> None:
     """Compute what is missing, print the tables, write the files."""
-    from ejop.experiments.consistency.pages import TABLES
-    from ejop.experiments.consistency.runs import compute, plan
+    from ejop.experiments.consistency.pages import TABLE_MAKERS
+    from ejop.experiments.consistency.runs import compute_run, plan
     from ejop.experiments.runner import run_missing
     from ejop.experiments.store import Results
 
@@ -72,12 +72,12 @@ def _run(
     missing = set(keys) - store.done()
     with run_progress(len(missing)) as tell:
         failures = run_missing(
-            keys, store, jobs=jobs, work=compute, after=lambda key: None, progress=tell
+            keys, store, jobs=jobs, work=compute_run, after=lambda key: None, progress=tell
         )
     wanted = {key: order for order, key in enumerate(keys)}
     runs = sorted((r for r in store.runs() if r.key in wanted), key=lambda r: wanted[r.key])
     if runs:
-        tables = TABLES[command](runs)
+        tables = TABLE_MAKERS[command](runs)
         if as_json:
             show_json([vars(table) for table in tables])
         else:
@@ -95,16 +95,16 @@ def _run(
 
 def _write(command: str, out: Path, tables: list, runs: list) -> None:
     """Each file complete or not at all."""
-    from ejop.experiments.consistency.pages import draw, to_csv, to_markdown
+    from ejop.experiments.consistency.pages import draw_page, page_csv, page_markdown
 
     out.mkdir(parents=True, exist_ok=True)
     picture = f"{command}.png" if command in ("consistency", "eigen") else None
     if picture:
         with replacing(out / picture) as part:
-            draw(command, runs, part)
-    texts = {f"{command}.md": to_markdown(TITLES[command], tables, runs, picture)}
+            draw_page(command, runs, part)
+    texts = {f"{command}.md": page_markdown(PAGE_TITLES[command], tables, runs, picture)}
     if command != "eigen":  # its runs are those of consistency
-        texts[f"{command}.csv"] = to_csv(runs)
+        texts[f"{command}.csv"] = page_csv(runs)
     for name, text in texts.items():
         with replacing(out / name) as part:
             part.write_text(text, encoding="utf-8")

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ejop.neighbors import nearest
-from ejop.plots._fitted import fitted
-from ejop.plots._projection import _column, _is_real, project
-from ejop.plots._style import (
+from ejop.plots.fitted import fitted
+from ejop.plots.points import is_real, project, target_column
+from ejop.plots.style import (
     BLACK,
     BLUE,
     GRAY,
@@ -24,7 +24,7 @@ from ejop.plots._style import (
 )
 
 BEFORE, AFTER = "before", "after"
-TITLES = {BEFORE: "Before: plain distance", AFTER: "After: learned distance"}
+PANEL_TITLES = {BEFORE: "Before: plain distance", AFTER: "After: learned distance"}
 
 
 class NeighborsDisplay(Display):
@@ -76,9 +76,9 @@ class NeighborsDisplay(Display):
                 raise ValueError(
                     f"`{name}` has the keys {sorted(given)}; 'before' and 'after' are expected."
                 )
-        self.indices = {when: np.asarray(indices[when]) for when in TITLES}
-        self.distances = {when: np.asarray(distances[when], dtype=float) for when in TITLES}
-        self.points = {when: np.asarray(points[when], dtype=float) for when in TITLES}
+        self.indices = {when: np.asarray(indices[when]) for when in PANEL_TITLES}
+        self.distances = {when: np.asarray(distances[when], dtype=float) for when in PANEL_TITLES}
+        self.points = {when: np.asarray(points[when], dtype=float) for when in PANEL_TITLES}
         self.y = None if y is None else np.asarray(y)
         self.query_y = query_y
         self.images = None if images is None else np.asarray(images)
@@ -124,7 +124,7 @@ class NeighborsDisplay(Display):
         differ in the metric alone.
         """
         source = fitted(estimator)
-        targets = None if y is None else _column(y, len(X))
+        targets = None if y is None else target_column(y, len(X))
         number = _row_number(query, len(X))
         if number is not None and targets is not None and query_y is None:
             query_y = targets[number]
@@ -194,12 +194,12 @@ class NeighborsDisplay(Display):
     @property
     def _classes_known(self) -> bool:
         """Whether neighbours can agree: real targets are never equal."""
-        return self.y is not None and self.query_y is not None and not _is_real(self.y)
+        return self.y is not None and self.query_y is not None and not is_real(self.y)
 
     def _plot_planes(self, ax: Any) -> None:
         figure, axes = panels(ax, 1, 2, (10.6, 4.8))
         self._keep(figure, axes)
-        for panel, when in zip(axes.flat, TITLES, strict=True):
+        for panel, when in zip(axes.flat, PANEL_TITLES, strict=True):
             P = self.points[when]
             P = np.column_stack([P, np.zeros(len(P))]) if P.shape[1] == 1 else P
             rows, query = self.indices[when], P[-1]
@@ -215,12 +215,12 @@ class NeighborsDisplay(Display):
         self._legend(axes)
 
     def _title(self, when: str) -> str:
-        if self.y is not None and _is_real(self.y):
-            return f"{TITLES[when]}, mean {self.y[self.indices[when]].mean():.3g}"
+        if self.y is not None and is_real(self.y):
+            return f"{PANEL_TITLES[when]}, mean {self.y[self.indices[when]].mean():.3g}"
         if not self._classes_known:
-            return TITLES[when]
+            return PANEL_TITLES[when]
         agree = self._agrees(self.indices[when])
-        return f"{TITLES[when]}, {agree.sum()} of {len(agree)} agree"
+        return f"{PANEL_TITLES[when]}, {agree.sum()} of {len(agree)} agree"
 
     def _query_name(self) -> str:
         return "query" if self.query_y is None else f"query: {_brief(self.query_y)}"
@@ -245,7 +245,7 @@ class NeighborsDisplay(Display):
         figure, axes = panels(ax, 2, k + 1, (1.3 * (k + 1) + 0.4, 3.9))
         self._keep(figure, axes)
         span = {"cmap": "gray_r", "vmin": images.min(), "vmax": images.max()}
-        for line, (when, word) in zip(axes, TITLES.items(), strict=True):
+        for line, (when, word) in zip(axes, PANEL_TITLES.items(), strict=True):
             rows = self.indices[when]
             shown = rows if self.y is None else self.y[rows]
             names = [self._query_name(), *map(_brief, shown)]

@@ -55,7 +55,7 @@ def _office(domain: str, n_train: int, n_test: int) -> list[DataSet]:
     ]
 
 
-DATASETS = {
+PAPER_DATASETS = {
     d.name: d
     for d in [
         DataSet("isolet", "isolet", 4000, 2000, "pca", "isolet", "172 principal components"),
@@ -162,7 +162,7 @@ PAPER: dict[str, dict[str, Figure]] = {
 
 
 @dataclass(frozen=True)
-class Table:
+class PaperTable:
     """One table of the paper: its rows and columns."""
 
     name: str
@@ -183,15 +183,17 @@ _VARIANTS = ("paper-hnn", "paper-knn", "ridge-hnn", "ridge-knn")
 TABLES = {
     t.name: t
     for t in [
-        Table(
+        PaperTable(
             "table1",
             "MNIST: EJOP as the metric",
             ("mnist",),
             ("euclid", "relieff", *_EJOP, *_VARIANTS),
         ),
-        Table("table2", "Euclid and EJOP", _ROWS, ("euclid", "relieff", *_EJOP, *_VARIANTS)),
-        Table("table3", "EJOP and metric learners", _ROWS, (*_EJOP, "itml", "lmnn", "mlr", "nca")),
-        Table(
+        PaperTable("table2", "Euclid and EJOP", _ROWS, ("euclid", "relieff", *_EJOP, *_VARIANTS)),
+        PaperTable(
+            "table3", "EJOP and metric learners", _ROWS, (*_EJOP, "itml", "lmnn", "mlr", "nca")
+        ),
+        PaperTable(
             "table4",
             "Learners with and without the EJOP start",
             _ROWS,

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
-# As in ``compiled``: sums may be reordered, NaN and infinities keep their meaning.
+# Sums may be reordered, which lets the loops vectorise; NaN and infinities keep their meaning.
 _REORDER = {"reassoc", "contract"}
 
 

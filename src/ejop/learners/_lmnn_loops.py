@@ -1,6 +1,6 @@
 """Inner loops of LMNN: neighbours by class, and the objective with its derivative.
 
-As in :mod:`ejop.backends.compiled`, compiled functions take plain arrays, run in one thread and
+Compiled functions take plain arrays, run in one thread and
 release the interpreter lock.
 """
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ejop.backends.threads import in_threads
 
 #: entries of a block of ranks in the search for neighbours
-BLOCK = 2**22
+RANK_ENTRIES = 2**22
 _REORDER = {"reassoc", "contract"}
 
 
@@ -122,7 +122,12 @@ class Neighborhoods:
 
 
 def neighborhoods(
-    Z: NDArray, rows: ByClass, k: int, m: int, dtype: type[np.floating] = np.float64
+    Z: NDArray,
+    rows: ByClass,
+    k: int,
+    m: int,
+    dtype: type[np.floating] = np.float64,
+    entries: int = RANK_ENTRIES,
 ) -> Neighborhoods:
     """Neighbours of each mapped row, by blocks of ranks: memory O(n (k + m) + block).
 
@@ -135,6 +140,8 @@ def neighborhoods(
         Targets and impostors a row.
     dtype : {numpy.float32, numpy.float64}
         Of the ranks.
+    entries : int
+        Ranks of a block.
     """
     n = len(Z)
     k, m = min(k, n), min(m, n)
@@ -144,7 +151,7 @@ def neighborhoods(
     right = np.vstack([-2 * centred.T, np.einsum("ij,ij->i", centred, centred)])
     targets = np.full((n, k), -1, dtype=np.intp)
     others = np.full((n, max(k, m)), -1, dtype=np.intp)  # the vote needs k
-    step = max(1, BLOCK // n)
+    step = max(1, entries // n)
 
     def search(start: int) -> int:
         stop = min(start + step, n)

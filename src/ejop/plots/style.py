@@ -81,7 +81,7 @@ def label(name: Any, width: int = 26) -> str:
 
     Examples
     --------
-    >>> from ejop.plots._style import label
+    >>> from ejop.plots.style import label
     >>> label("a_rather_long_name_of_a_column", 15)
     'a_rathe…_column'
     """
