@@ -13,8 +13,8 @@ from sklearn import config_context
 
 from ejop import EGOP, EJOP
 from ejop.backends.plan import make_plan
-from ejop.backends.threads import n_threads, stream
 from ejop.datasets import make_multi_index
+from ejop.executors.threads import n_threads, stream
 from ejop.functions import KernelSmoother, NeighborsSmoother, RidgeFunction
 
 MIB = 2**20

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ejop.backends.plan import Plan
-from ejop.backends.threads import stream
 from ejop.differences import jacobian
+from ejop.executors.threads import stream
 from ejop.functions._base import Function
 from ejop.outerproduct import OuterProduct
 

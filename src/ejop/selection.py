@@ -18,7 +18,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
 from ejop.backends.distances import squared_distances
-from ejop.backends.threads import in_threads
+from ejop.executors.threads import computing, in_threads, pools_free
 from ejop.functions._base import one_hot_labels
 from ejop.kernels import Kernel, get_kernel
 
@@ -43,7 +43,9 @@ def nearest_distances(X: NDArray, rows: NDArray) -> NDArray:
     """Distance from each of the given rows of X to the nearest row that is not equal to it."""
     center = _center(X)
     found = in_threads(
-        lambda block: nearest_squared(X[block], X, block, center)[0], query_blocks(rows, len(X))
+        lambda block: nearest_squared(X[block], X, block, center)[0],
+        query_blocks(rows, len(X)),
+        operations=len(rows) * X.size,
     )
     return np.sqrt(np.concatenate(found))
 
@@ -172,6 +174,7 @@ def choose_bandwidth(
     sums = in_threads(
         lambda block: grid_sums(X[block], X, Y, w, block, center, rule, grid),
         query_blocks(rows, len(X)),
+        operations=len(rows) * len(X) * (X.shape[1] + 10 * len(grid)),  # ten for an exponential
     )
     judges = Judges(Y[rows], w[rows], w @ Y / w.sum(), w.sum(), one_hot_labels(Y) is not None)
     return judges.widest(grid, np.concatenate(sums, axis=1))
@@ -316,6 +319,7 @@ def choose_ridge(
     return ridge_of_sample(X[rows], judges, unit, bandwidth, penalty, widening)
 
 
+@computing
 def ridge_of_sample(
     X: NDArray,
     judges: Judges,
@@ -332,12 +336,14 @@ def ridge_of_sample(
     target = S[:, None] * (judges.Y - judges.prior)
     D = euclidean_distances(X.astype(np.float64), squared=True)
 
+    solve = 3 * len(X) ** 3  # an eigen-decomposition, roughly
+
     def losses(h: float) -> NDArray:
         K = S[:, None] * np.exp(D * (-0.5 / h**2)) * S
         return left_out_losses(K, penalties, target)
 
     def best_of(points: list[int]) -> int:
-        found = in_threads(losses, [bandwidths[g] for g in points])
+        found = in_threads(losses, [bandwidths[g] for g in points], operations=len(points) * solve)
         tried.update(zip(points, found, strict=True))
         return min(tried, key=lambda g: tried[g].min())
 
@@ -348,7 +354,8 @@ def ridge_of_sample(
     chosen, loss = float(bandwidths[best]), tried[best]
     if bandwidth == "auto" and widening != 1.0:
         chosen *= widening
-        loss = losses(chosen)
+        with pools_free(solve):
+            loss = losses(chosen)
     return chosen, float(penalties[loss.argmin()])
 
 

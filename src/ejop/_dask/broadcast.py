@@ -9,10 +9,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from dask import delayed
 from numpy.typing import NDArray
 
-from ejop._dask.cluster import Workers, constant, keep, run, tree
+from ejop._dask.cluster import Workers, constant, delayed, keep, run, tree
 from ejop._dask.plan import (
     TASK_FLOPS,
     TASKS_PER_THREAD,

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from dask import delayed
 from numpy.typing import NDArray
 
-from ejop._dask.cluster import constant, keep, run, tree
+from ejop._dask.cluster import constant, delayed, keep, run, tree
 from ejop._dask.rows import Block, Rows, draw
 from ejop.functions import Function, KernelSmoother, RidgeFunction
 from ejop.functions._base import check_bandwidth, check_magnitude

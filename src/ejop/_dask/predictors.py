@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from dask import delayed
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 from sklearn.preprocessing._data import _handle_zeros_in_scale, _is_constant_feature
@@ -17,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ejop._dask.base import OnCluster, blocks_of, stacked
 from ejop._dask.choices import settled_ridge
-from ejop._dask.cluster import constant, find_client, keep, run, tree, workers
+from ejop._dask.cluster import constant, delayed, find_client, keep, run, tree, workers
 from ejop._dask.collections import check_rows, partitions
 from ejop._dask.metrics import fit_metric
 from ejop._dask.plan import BROADCAST_SHARE

@@ -8,12 +8,11 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from dask import delayed
 from dask.sizeof import sizeof
 from numpy.typing import NDArray
 from sklearn.utils.random import sample_without_replacement
 
-from ejop._dask.cluster import constant, run, tree
+from ejop._dask.cluster import constant, delayed, run, tree
 from ejop.backends.gaussian import WeightedSums
 from ejop.backends.plan import format_bytes
 from ejop.functions import Function

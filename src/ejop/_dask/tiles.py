@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from dask import delayed
 from numpy.typing import NDArray
 
 from ejop._dask.broadcast import block_sum, checked, merged
 from ejop._dask.choices import settle, settled_ridge, settled_smoother
-from ejop._dask.cluster import Workers, constant, keep, run, tree
+from ejop._dask.cluster import Workers, constant, delayed, keep, run, tree
 from ejop._dask.plan import (
     STATE_SHARE,
     STATE_WIDTH,

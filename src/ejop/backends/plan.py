@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
 
-from ejop.backends.threads import n_threads
+from ejop.executors.threads import n_threads
 
 if TYPE_CHECKING:
     from ejop.functions._base import Function
@@ -109,6 +109,8 @@ def make_plan(
     threads = n_threads(n_jobs)
     budget = default_memory(threads) if memory_limit is None else memory_limit
     cost = function.prepare(step, budget=budget, n_queries=n_queries, n_excluded=n_excluded)
+    if cost.flops_per_query:
+        threads = n_threads(n_jobs, operations=cost.flops_per_query * n_queries)
     accumulator = 4 * d * d * 8  # sums, squares, weighted sums, one being merged
     fixed, each = cost.fixed_bytes + accumulator, cost.thread_bytes + accumulator
     # The default is a wish, not a wall: what is fixed must not leave blocks of single rows.

@@ -22,6 +22,7 @@ from ejop.backends.plan import Plan, make_plan
 from ejop.backends.torch import PRECISIONS, Engine, device_of, engines, follow, to_host
 from ejop.differences import check_step, jacobian, mass_threshold
 from ejop.estimators._linear import LinearMetricEstimator
+from ejop.executors.threads import computing, pools_free
 from ejop.expectation import expected_outer_product
 from ejop.functions import Function, KernelSmoother, ModelFunction, NeighborsSmoother, RidgeFunction
 from ejop.kernels import KERNELS
@@ -85,6 +86,7 @@ class OuterProductEstimator(LinearMetricEstimator):
 
     # fitting --------------------------------------------------------------------------------
 
+    @computing
     @with_callbacks
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
         """Estimate the matrix and its metric.
@@ -113,6 +115,7 @@ class OuterProductEstimator(LinearMetricEstimator):
         self._store(function, step, total, plan)
         return self
 
+    @computing
     @with_callbacks
     def partial_fit(
         self,
@@ -314,15 +317,16 @@ class OuterProductEstimator(LinearMetricEstimator):
         plan = torch_sum.make_plan(twins, n_queries, self.memory_limit)
 
         def add(queries: NDArray) -> tuple[OuterProduct, int]:
-            total = torch_sum.expected_outer_product(
-                twins,
-                queries,
-                plan,
-                leave_one_out=leave_out,
-                weights=weights,
-                softmax=self._softmax(),
-                progress=self._track,
-            )
+            with pools_free():  # torch walks the blocks; on a processor it needs its threads
+                total = torch_sum.expected_outer_product(
+                    twins,
+                    queries,
+                    plan,
+                    leave_one_out=leave_out,
+                    weights=weights,
+                    softmax=self._softmax(),
+                    progress=self._track,
+                )
             return total, 0
 
         return add, plan, None
@@ -420,6 +424,7 @@ class OuterProductEstimator(LinearMetricEstimator):
 
     # using ----------------------------------------------------------------------------------
 
+    @computing
     def jacobian(self, X: ArrayLike) -> NDArray:
         """Sensitivity of each output to each feature at the rows of X.
 

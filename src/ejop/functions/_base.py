@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 
 from ejop.backends.distances import squared_distances
 from ejop.differences import central_differences, softmax_chain
+from ejop.executors.threads import computing
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Function(BaseEstimator):
     #: whether ``sums`` over some of the rows merge and ``derived`` makes Jacobians of them
     divisible = False
 
+    @computing
     def fit(self, X: NDArray, Y: NDArray, sample_weight: NDArray | None = None) -> Function:
         """Fit to rows X (n, d) and targets Y (n, c), one-hot or real."""
         X, Y = np.asarray(X), np.asarray(Y)

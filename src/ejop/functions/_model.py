@@ -10,6 +10,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import has_fit_parameter
 
+from ejop.executors.threads import pools_free
 from ejop.functions._base import Cost, Function, one_hot_labels
 
 
@@ -41,6 +42,7 @@ class ModelFunction(Function):
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
 
+    @pools_free()  # the model's own threads; what follows runs in blocks
     def _fit(self, sample_weight: NDArray | None) -> None:
         if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
             raise TypeError(

@@ -12,6 +12,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
 from ejop.backends.gaussian import EXPONENT_LIMIT, exponential_table
+from ejop.executors.threads import dense
 from ejop.functions._base import Cost, Function, check_bandwidth
 
 #: rows up to which every one is a centre, on the CPU
@@ -169,6 +170,7 @@ class RidgeFunction(Function):
         else:
             self.bandwidth_, self.penalty_ = float(self.bandwidth), float(self.penalty)
 
+    @dense
     def _fit_all(self, X: NDArray) -> None:
         """Solve (S K S + penalty I) b = S (Y - mean), a = S b, with S the square roots of the
         weights."""
@@ -180,6 +182,7 @@ class RidgeFunction(Function):
         self.coefficients_ = S[:, None] * cho_solve(self._factor, residual)
         self._root_weights = S
 
+    @dense
     def _fit_nystrom(self, X: NDArray) -> None:
         """Ridge on the features phi(x) = R^-T k(x), R^T R the kernel matrix of the centres."""
         self._factorise_centers()
@@ -243,6 +246,7 @@ class RidgeFunction(Function):
         b = solve_triangular(self._features, solved.T, check_finite=False).T
         return b, w * residual / np.maximum(1 - leverage, np.finfo(float).eps)
 
+    @dense
     def _influences(self, rows: NDArray) -> NDArray:
         """Rows of S (S K S + penalty I)^-1 S."""
         if self._factor is None:

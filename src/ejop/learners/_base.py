@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from ejop.estimators._linear import LinearMetricEstimator
+from ejop.executors.threads import computing
 from ejop.learners._initialize import STARTS, initialize
 from ejop.neighbors import nearest, vote
 from ejop.progress import WRAPPERS, fit_task, with_callbacks
@@ -61,6 +62,7 @@ class MetricLearner(LinearMetricEstimator):
     def _learn(self, X: NDArray, y: NDArray, random_state: np.random.RandomState) -> Learned:
         """Learn from rows X (n, d), float64, and class numbers y (n,)."""
 
+    @computing
     @with_callbacks
     def fit(self, X: ArrayLike, y: ArrayLike) -> Any:
         """Learn the metric.

@@ -1,0 +1,1 @@
+"""Who walks the blocks of a computation."""
