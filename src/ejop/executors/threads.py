@@ -47,7 +47,7 @@ class _Here(local):
     tasks = 0
 
     def __init__(self) -> None:
-        self.found: dict[str, int] = {}  # OpenMP's number of threads before the limit
+        self.found: dict[str, int] = {}  # numbers of threads of OpenMP before the limit
 
 
 class _Pools:
@@ -71,11 +71,11 @@ class _Pools:
         here = self.here
         if here.depth == 0:
             here.generation = self.hold()
-            self._limit_openmp()
+            self._limit_here()
         elif len(sys.modules) != here.modules:  # an import may have brought another pool
             with self._lock:
-                self._limit_blas()
-            self._limit_openmp()
+                self._limit_shared()
+            self._limit_here()
         here.depth += 1
 
     def leave(self) -> None:
@@ -83,13 +83,13 @@ class _Pools:
         here = self.here
         here.depth -= 1
         if here.depth == 0:
-            self._give_back("openmp", here.found)
+            self._give_back(here.found)
             self.release(here.generation)
 
     def hold(self) -> int:
         """Hold the BLAS at one; what is returned goes to ``release``, in whichever thread."""
         with self._lock:
-            self._limit_blas()
+            self._limit_shared()
             self._holders += 1
             return self._generation
 
@@ -100,7 +100,7 @@ class _Pools:
                 return
             self._holders -= 1
             if self._holders == 0:
-                self._give_back("blas", self._found)
+                self._give_back(self._found)
 
     def let_go(self) -> int:
         """Give the pools back for a while if no one else needs them at one: the depth, or 0."""
@@ -121,17 +121,16 @@ class _Pools:
     def allowed(self) -> int:
         """Threads that the BLAS may use, or might before it was held."""
         with self._lock:
-            found = list(self._found.values())
-            if not self._holders:
-                self._look()
-                found = [_number(library) for library in self._of("blas")]
-        most = max(found, default=1)
+            self._look()
+            before = self._found | self.here.found
+            blas = [library for library in self._libraries if library.user_api == "blas"]
+            most = max((before.get(one.filepath, _number(one)) for one in blas), default=1)
         return min(most, cpu_count()) if most > 1 else 1
 
     def become_ours(self) -> None:
         """Make this thread one of a pool of ours, whose maker holds the BLAS."""
         self.here.ours, self.here.depth = True, 1
-        self._limit_openmp()
+        self._limit_here()
 
     def before_fork(self) -> None:
         """Let no other thread be half-way through a change."""
@@ -148,10 +147,7 @@ class _Pools:
         self.here.generation = self._generation
         self._holders = int(self.here.depth > 0)
         if not self._holders:
-            self._give_back("blas", self._found)
-
-    def _of(self, api: str) -> Iterator[LibController]:
-        return (library for library in self._libraries if library.user_api == api)
+            self._give_back(self._found)
 
     def _look(self) -> None:
         """Find the libraries; it takes milliseconds, so only after something was imported."""
@@ -160,30 +156,44 @@ class _Pools:
             self._libraries = ThreadpoolController().lib_controllers
             self._modules = modules
 
-    def _limit_blas(self) -> None:
+    def _limit_shared(self) -> None:
         self._look()
-        self._limit("blas", self._found)
+        self._limit(self._found, shared=True)
 
-    def _limit_openmp(self) -> None:
-        self._limit("openmp", self.here.found)
+    def _limit_here(self) -> None:
+        self._limit(self.here.found, shared=False)
         self.here.modules = self._modules
 
-    def _limit(self, api: str, found: dict[str, int]) -> None:
-        for library in self._of(api):
-            number = _number(library)
-            if number > 1:
+    def _limit(self, found: dict[str, int], *, shared: bool) -> None:
+        for library in self._libraries:
+            if _shared(library) is shared and (number := _number(library)) > 1:
                 found.setdefault(library.filepath, number)
-                library.set_num_threads(1)
+                _set_number(library, 1)
 
-    def _give_back(self, api: str, found: dict[str, int]) -> None:
-        for library in self._of(api):
+    def _give_back(self, found: dict[str, int]) -> None:
+        for library in self._libraries:
             if library.filepath in found:
-                library.set_num_threads(found[library.filepath])
+                _set_number(library, found[library.filepath])
         found.clear()
+
+
+def _shared(library: LibController) -> bool:
+    """Whether its number of threads is one for the process, and not for each thread."""
+    by_openmp = library.internal_api == "openblas" and library.threading_layer == "openmp"
+    return library.user_api == "blas" and not by_openmp
 
 
 def _number(library: LibController) -> int:
     return library.get_num_threads() or 1
+
+
+def _set_number(library: LibController, number: int) -> None:
+    # From 3.8 on, threadpoolctl lets the first thread that sets OpenBLAS keep it for itself and
+    # silently ignores the others; ours are counted instead.
+    clear = getattr(library, "clear_controlling_thread", lambda force: None)
+    clear(force=True)
+    library.set_num_threads(number)
+    clear(force=True)
 
 
 _pools = _Pools()
