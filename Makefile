@@ -36,21 +36,21 @@ lint: $(VENV)/.test ## ruff and mypy
 	$(BIN)/mypy
 
 test: lint ## lint, type-check and test
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1 $(BIN)/pytest -n 2 --dist worksteal
+	SCIPY_ARRAY_API=1 $(BIN)/pytest -n 2 --dist worksteal
 
 test-browser: $(VENV)/.test ## install chromium with apt-get where there is none, and open the pages in it
 	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null \
 	  || command -v google-chrome > /dev/null \
 	  || { root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	       $$root apt-get update -q && $$root apt-get install -y -q --no-install-recommends chromium; }
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest tests/test_browser.py
+	$(BIN)/pytest tests/test_browser.py
 
 format: $(VENV)/.test ## rewrite the code as ruff likes it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 docs: $(VENV)/.docs ## build the site into docs/_build/html, warnings are errors
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
 	@echo "The site is in docs/_build/html/index.html"
 
 bench: $(VENV)/.test ## time ejop beside its peers, keep the figures (see benchmarks/README.md)
