@@ -18,7 +18,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
 from ejop.backends.distances import squared_distances
-from ejop.executors.threads import computing, in_threads, pools_free
+from ejop.executors.threads import computing, in_threads
 from ejop.functions._base import one_hot_labels
 from ejop.kernels import Kernel, get_kernel
 
@@ -354,8 +354,7 @@ def ridge_of_sample(
     chosen, loss = float(bandwidths[best]), tried[best]
     if bandwidth == "auto" and widening != 1.0:
         chosen *= widening
-        with pools_free(solve):
-            loss = losses(chosen)
+        loss = losses(chosen)
     return chosen, float(penalties[loss.argmin()])
 
 

@@ -20,7 +20,9 @@ from itertools import islice
 from threading import RLock, local
 from typing import Any, TypeVar
 
+import numpy as np
 from joblib import cpu_count, effective_n_jobs
+from numpy.typing import NDArray
 from threadpoolctl import LibController, ThreadpoolController
 
 T = TypeVar("T")
@@ -28,8 +30,12 @@ R = TypeVar("R")
 
 #: operations that one core does in about ten milliseconds: less work starts no threads
 SMALL = 100_000_000
-#: operations of a dense product or solve from which the threads of the BLAS pay
-LARGE = 1_000_000_000
+#: operations of a product or a Cholesky factor from which the threads of the BLAS pay. They wait
+#: for one another by spinning: beside a busy core, an eigen-decomposition of 1,000 rows takes many
+#: times longer with two threads than with one, since it waits thousands of times.
+LARGE = 10_000_000_000
+#: rows of a block of ``in_row_blocks``
+ROWS = 256
 
 
 class _Here(local):
@@ -246,7 +252,7 @@ def pools_free(operations: float = float("inf")) -> Iterator[None]:
 
 
 def dense(method: Callable[[Any, Any], R]) -> Callable[[Any, Any], R]:
-    """Decorate a method of some rows that solves one system about as large as they are many."""
+    """Decorate a method of some rows that factorises one system as large as they are many."""
 
     @wraps(method)
     def inner(self: Any, rows: Any) -> R:
@@ -315,3 +321,16 @@ def in_threads(
     listed = list(items)
     threads = n_threads(n_jobs, operations) if len(listed) > 1 else 1
     return list(stream(work, listed, threads))
+
+
+def in_row_blocks(method: Callable[[Any, NDArray], NDArray]) -> Callable[[Any, NDArray], NDArray]:
+    """Decorate a method that solves a system for each of some rows: blocks of rows in threads."""
+
+    @wraps(method)
+    def inner(self: Any, rows: NDArray) -> NDArray:
+        parts = [rows[s : s + ROWS] for s in range(0, max(len(rows), 1), ROWS)]
+        if len(parts) == 1:
+            return method(self, rows)
+        return np.concatenate(in_threads(lambda part: method(self, part), parts))
+
+    return inner

@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
 from ejop.backends.gaussian import EXPONENT_LIMIT, exponential_table
-from ejop.executors.threads import dense
+from ejop.executors.threads import dense, in_row_blocks
 from ejop.functions._base import Cost, Function, check_bandwidth
 
 #: rows up to which every one is a centre, on the CPU
@@ -246,7 +246,7 @@ class RidgeFunction(Function):
         b = solve_triangular(self._features, solved.T, check_finite=False).T
         return b, w * residual / np.maximum(1 - leverage, np.finfo(float).eps)
 
-    @dense
+    @in_row_blocks
     def _influences(self, rows: NDArray) -> NDArray:
         """Rows of S (S K S + penalty I)^-1 S."""
         if self._factor is None:
