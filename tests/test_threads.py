@@ -255,6 +255,18 @@ def test_limits_of_the_user_are_kept(wine):
         assert seen() == {2}
 
 
+def test_a_limit_of_one_thread_does_not_keep_others_from_ours():
+    """threadpoolctl ignores what other threads set inside ``threadpool_limits``."""
+
+    @computing
+    def inner():
+        return seen()
+
+    with threadpool_limits(2), ThreadPoolExecutor(1) as other:
+        assert other.submit(inner).result() == {1}
+        assert seen() == {2}
+
+
 def test_a_library_that_is_loaded_during_a_fit_is_held_too():
     """libgomp comes with scikit-learn's neighbours, which nothing has imported before."""
     code = textwrap.dedent(
