@@ -47,7 +47,7 @@ test-all: lint ## the same, and the tests that take many seconds for more certai
 # the lowest versions that pyproject.toml states: of the core, and of what its tests import
 LOWEST := .venv-lowest
 LOWEST_PYTHON ?= python3.11
-LOWEST_TESTS := estimators functions engine predictors selection metric outerproduct properties \
+LOWEST_TESTS := estimators functions engine predictors choice metric outerproduct properties \
   input learners initialize relieff lmnn itml mlr
 
 $(LOWEST)/.test: pyproject.toml
@@ -68,14 +68,14 @@ test-browser: $(VENV)/.test ## install chromium with apt-get where there is none
 	  || command -v google-chrome > /dev/null \
 	  || { root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	       $$root apt-get update -q && $$root apt-get install -y -q --no-install-recommends chromium; }
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest tests/test_browser.py
+	$(BIN)/pytest tests/test_browser.py
 
 format: $(VENV)/.test ## rewrite the code as ruff likes it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 docs: $(VENV)/.docs ## build the site into docs/_build/html, warnings are errors
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
 	@echo "The site is in docs/_build/html/index.html"
 
 bench: $(VENV)/.test ## time ejop beside its peers, keep the figures (see benchmarks/README.md)

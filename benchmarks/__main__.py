@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import first_call, gaussian, growth, learners, neighbours, report, tuning
+from benchmarks import (
+    first_call,
+    gaussian,
+    growth,
+    learners,
+    neighbours,
+    report,
+    threads,
+    tuning,
+)
 from benchmarks.common import Row, log
 from benchmarks.load import Elsewhere
 
@@ -74,6 +83,12 @@ BENCHMARKS = {
         full={"sizes": [10_000, 100_000, 1_000_000], "d": 50, "repeats": [3, 2, 1]},
         quick={"sizes": [10_000, 100_000], "d": 50, "repeats": [3, 1]},
         tiny={"sizes": [2000, 4000, 8000], "d": 10, "repeats": [2, 1, 1]},
+    ),
+    "threads": Benchmark(
+        threads.threads,
+        full={"names": list(threads.FITS), "repeat": 3, "beside": True},
+        quick={"names": ["wine", "usps"], "repeat": 2, "beside": False},
+        tiny={"names": ["wine"], "repeat": 1, "beside": False},
     ),
     "first-call": Benchmark(
         first_call.first_call,

@@ -16,8 +16,8 @@ from sklearn.model_selection import cross_val_score
 
 from conftest import local_cluster
 from ejop import EJOP, EJOPClassifier
-from ejop.backends.threads import n_threads
 from ejop.datasets import make_multi_index
+from ejop.executors.threads import n_threads
 
 pytest.importorskip("distributed")
 import dask.array as da
@@ -177,6 +177,6 @@ def test_a_single_fit_stays_in_its_threads(client, monkeypatch):
     with parallel_config("dask", client=client):
         np.testing.assert_allclose(EJOP(bandwidth=0.7, n_jobs=2).fit(X, Y).outer_product_, local)
     # joblib counts the threads of the whole cluster, whatever was asked for
-    monkeypatch.setattr("ejop.backends.threads.effective_n_jobs", lambda n_jobs: 640)
+    monkeypatch.setattr("ejop.executors.threads.effective_n_jobs", lambda n_jobs: 640)
     assert n_threads(2) == 2
     assert n_threads(-1) <= os.cpu_count()

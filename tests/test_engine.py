@@ -12,8 +12,8 @@ import pytest
 from sklearn import config_context
 
 from ejop import EGOP, EJOP, Device
-from ejop.backends.threads import n_threads, stream
 from ejop.datasets import make_multi_index
+from ejop.executors.threads import n_threads, stream
 from ejop.functions import KernelSmoother, NeighborsSmoother, RidgeFunction
 from ejop.sums import prepare
 from ejop.sums.plan import make_plan

@@ -22,8 +22,8 @@ from sklearn.utils.validation import _check_sample_weight, _check_y
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 
-    #: frames between a fit and its caller
-    WRAPPERS = 1
+    #: frames between a fit and its caller: callbacks, and the limit of threads
+    WRAPPERS = 2
 except ImportError:  # scikit-learn before 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
@@ -33,7 +33,7 @@ except ImportError:  # scikit-learn before 1.9
         """Leave the method as it is."""
         return method
 
-    WRAPPERS = 0
+    WRAPPERS = 1
 
 __all__ = [
     "WRAPPERS",

@@ -19,7 +19,7 @@ from scipy.linalg import eigh
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
-from ejop.backends.threads import in_threads
+from ejop.executors.threads import computing, in_threads
 from ejop.kernels import Kernel, get_kernel
 from ejop.rows import Block, Summary, whole_block
 from ejop.sums.engine import squared_distances
@@ -95,7 +95,11 @@ class LocalRows:
     ) -> NDArray:
         """Blocks of queries side by side against all rows."""
         parts = query_blocks(np.arange(len(sample)), len(self.block))
-        found = in_threads(lambda part: work(part, sample.rows(part), self.block), parts)
+        found = in_threads(
+            lambda part: work(part, sample.rows(part), self.block),
+            parts,
+            operations=20 * len(sample) * self.block.X.size,
+        )
         return np.concatenate(found, axis=1)
 
     def apply(self, work: Callable[..., Any], sample: Block, *arguments: Any) -> Any:
@@ -398,6 +402,8 @@ def ridge_settings(
     return rows.apply(ridge_of_sample, sample, rows.summary, unit, bandwidth, penalty, widening)
 
 
+@computing
+@computing
 def ridge_of_sample(
     sample: Block,
     summary: Summary,
@@ -414,12 +420,14 @@ def ridge_of_sample(
     target = S[:, None] * (sample.Y - summary.prior)
     D = euclidean_distances(sample.X.astype(np.float64), squared=True)
 
+    solve = 3 * len(sample) ** 3  # an eigen-decomposition, roughly
+
     def losses(h: float) -> NDArray:
         K = S[:, None] * np.exp(D * (-0.5 / h**2)) * S
         return left_out_losses(K, penalties, target)
 
     def best_of(points: list[int]) -> int:
-        found = in_threads(losses, [bandwidths[g] for g in points])
+        found = in_threads(losses, [bandwidths[g] for g in points], operations=len(points) * solve)
         tried.update(zip(points, found, strict=True))
         return min(tried, key=lambda g: tried[g].min())
 

@@ -7,19 +7,24 @@ distances, which the reduction leaves to chance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.neighbors import NearestNeighbors
 
+from ejop.executors.threads import n_threads, pools_free, stream
 from ejop.sums.device_search import DeviceSearch
+
+T = TypeVar("T")
 
 #: neighbours fetched beyond k, to see whether a tie crosses the k-th place
 SPARE = 8
+#: queries that a thread searches at once, at the most
+MAX_BLOCK = 512
 #: relative difference of distances below which two are equal
 EQUAL = 1e-9
 #: pairs of a query and a row in its ball that are held at once, some forty bytes each
@@ -48,8 +53,16 @@ def nearest(Q: NDArray, X: NDArray, k: int, *, device: Any = None) -> tuple[NDAr
     >>> nearest(np.array([[0.0]]), np.array([[1.0], [-1.0], [1.0]]), 2)[1]
     array([[0, 1]])
     """
-    n = len(X)
-    search = _searcher(X, device)
+    if device is not None:
+        with pools_free():
+            return _nearest(Q, DeviceSearch(X, device), len(X), k)
+    search = _Search(X)
+    found = in_query_blocks(lambda part: _nearest(Q[part], search, len(X), k), Q, X)
+    distances, indices = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return distances, indices
+
+
+def _nearest(Q: NDArray, search: _Search | DeviceSearch, n: int, k: int) -> tuple[NDArray, NDArray]:
     distances, indices = np.empty((len(Q), k)), np.empty((len(Q), k), dtype=np.int64)
     open_rows, fetch = np.arange(len(Q)), min(n, k + SPARE)
     while len(open_rows):
@@ -113,7 +126,17 @@ def within(Q: NDArray, X: NDArray, radius: float, *, device: Any = None) -> Ball
     >>> balls.queries, balls.rows, balls.distances
     (array([0, 0]), array([0, 1]), array([1., 2.]))
     """
-    return _balls(Q, _searcher(X, device), radius)
+    if device is not None:
+        with pools_free():
+            return _balls(Q, DeviceSearch(X, device), radius)
+    search = _Search(X)
+
+    def one(part: slice) -> tuple[NDArray, NDArray, NDArray]:
+        found = _balls(Q[part], search, radius)
+        return found.queries + part.start, found.rows, found.distances
+
+    parts = zip(*in_query_blocks(one, Q, X), strict=True)
+    return Balls(len(Q), *(np.concatenate(part) for part in parts))
 
 
 def ball_votes(
@@ -131,16 +154,39 @@ def ball_votes(
 
     Y has shape (n_samples, n_outputs); a query with no row takes its fallback.
     """
-    search, largest = _searcher(X, device), max(radii)
-    step = max(1, MAX_PAIRS // len(X))
-    blocks = []
-    for s in range(0, len(Q), step):
-        part = slice(s, s + step)
-        found = _balls(Q[part], search, largest).votes(
+    search = _Search(X) if device is None else DeviceSearch(X, device)
+
+    def one(part: slice) -> list[Votes]:
+        found = _balls(Q[part], search, max(radii)).votes(
             radii, Y, fallback[part], weights=weights, row_weights=row_weights
         )
-        blocks.append(list(found))  # at once: its pairs go before the next are found
+        return list(found)  # at once: its pairs go before the next are found
+
+    if device is None:
+        blocks = in_query_blocks(one, Q, X, max_pairs=MAX_PAIRS)
+    else:
+        with pools_free():
+            blocks = [one(part) for part in _slices(len(Q), max(1, MAX_PAIRS // len(X)))]
     return [join_votes(parts) for parts in zip(*blocks, strict=True)]
+
+
+def in_query_blocks(
+    one: Callable[[slice], T], Q: NDArray, X: NDArray, *, max_pairs: float = float("inf")
+) -> list[T]:
+    """Results of blocks of queries, in order: in threads where they are worth it.
+
+    All blocks that are in work hold ``max_pairs`` pairs of a query and a row at the most.
+    """
+    m, n = len(Q), len(X)
+    threads = n_threads(operations=m * n * (X.shape[1] + 10))  # ten to rank a distance
+    step = m if threads == 1 else min(-(-m // threads), MAX_BLOCK)
+    step = int(min(step, max_pairs // (n * threads)))
+    return list(stream(one, _slices(m, max(1, step)), threads))
+
+
+def _slices(m: int, step: int) -> list[slice]:
+    """Consecutive parts of m rows; one empty part for none."""
+    return [slice(s, min(s + step, m)) for s in range(0, max(m, 1), step)]
 
 
 def _balls(Q: NDArray, search: _Search | DeviceSearch, radius: float) -> Balls:
@@ -149,10 +195,6 @@ def _balls(Q: NDArray, search: _Search | DeviceSearch, radius: float) -> Balls:
     distances = search.distances(Q, queries, rows)
     near = distances <= reach
     return Balls(len(Q), queries[near], rows[near], distances[near])
-
-
-def _searcher(X: NDArray, device: Any) -> _Search | DeviceSearch:
-    return _Search(X) if device is None else DeviceSearch(X, device)
 
 
 class _Search:

@@ -10,13 +10,12 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import psutil
-from dask import delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ejop._dask.cluster import constant, find_client, workers
+from ejop._dask.cluster import constant, delayed, find_client, workers
 from ejop._dask.collections import Reader, check_rows, partitions
 from ejop._dask.rows import Rows, read
 from ejop._sklearn import HasMethods, StrOptions

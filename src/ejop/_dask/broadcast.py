@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dask import delayed
 from numpy.typing import NDArray
 
-from ejop._dask.cluster import Workers, constant, keep, run, tree
+from ejop._dask.cluster import Workers, constant, delayed, keep, run, tree
 from ejop._dask.plan import TASK_FLOPS, TASKS_PER_THREAD, ClusterPlan, Job, make_job
 from ejop._dask.rows import Rows
 from ejop.executors.expectation import Averager, merged

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from dask import delayed
 from numpy.typing import NDArray
 
-from ejop._dask.cluster import constant, keep, tree
+from ejop._dask.cluster import constant, delayed, keep, tree
 from ejop._dask.rows import Rows
 from ejop.functions import RidgeFunction
 from ejop.rows import Block

@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import dask
 import numpy as np
-from dask import delayed
+from dask.utils import funcname
 from distributed import Client, KilledWorker, get_client, wait
 from distributed.comm import CommClosedError
 
+from ejop.executors.threads import cluster_task
 from ejop.sums.plan import format_bytes
 
 #: results merged by one task of a tree
@@ -103,6 +105,23 @@ def plainly(client: Client) -> Iterator[None]:
         ) from error
 
 
+class Task:
+    """A function as a task: Dask runs tasks side by side, so each has one thread."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.__name__ = funcname(function)  # what the dashboard shows
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with cluster_task:
+            return self.function(*args, **kwargs)
+
+
+def delayed(function: Callable[..., Any]) -> Any:
+    """Dask's ``delayed`` of a function of ours."""
+    return dask.delayed(Task(function))
+
+
 def run(client: Client, tasks: Any) -> Any:
     """Results of delayed objects."""
     with plainly(client):
@@ -134,4 +153,4 @@ def tree(parts: Sequence[Any], merge: Callable[[list[Any]], Any], width: int = W
 
 def constant(value: Any) -> Any:
     """An object that many tasks take, once in the graph."""
-    return delayed(value, traverse=False)
+    return dask.delayed(value, traverse=False)

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from dask import delayed
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
@@ -16,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ejop._dask.base import Absent, OnCluster, blocks_of, stacked
 from ejop._dask.choices import ridge_on_centers
-from ejop._dask.cluster import constant, find_client, keep, run, tree, workers
+from ejop._dask.cluster import constant, delayed, find_client, keep, run, tree, workers
 from ejop._dask.collections import check_rows, partitions
 from ejop._dask.metrics import fit_metric
 from ejop._dask.plan import BROADCAST_SHARE

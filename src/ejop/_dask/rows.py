@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from dask import delayed
 from dask.sizeof import sizeof
 from numpy.typing import NDArray
 from sklearn.utils.random import sample_without_replacement
 
-from ejop._dask.cluster import constant, keep, run, tree
+from ejop._dask.cluster import constant, delayed, keep, run, tree
 from ejop.choice import query_blocks, some_rows
 from ejop.functions import Function
 from ejop.rows import Block, Summary, join_blocks, nbytes_of

@@ -7,10 +7,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from dask import delayed
 from numpy.typing import NDArray
 
-from ejop._dask.cluster import tree
+from ejop._dask.cluster import delayed, tree
 from ejop.neighbors import Balls, Votes, merge_nearest, nearest, vote, within
 from ejop.rows import Block
 

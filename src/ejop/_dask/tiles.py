@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from dask import delayed
 from numpy.typing import NDArray
 
 from ejop._dask.broadcast import checked, grouped_plan
 from ejop._dask.choices import solved_ridge
-from ejop._dask.cluster import Workers, constant, run, tree
+from ejop._dask.cluster import Workers, constant, delayed, run, tree
 from ejop._dask.plan import (
     STATE_SHARE,
     STATE_WIDTH,

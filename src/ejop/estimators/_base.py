@@ -20,6 +20,7 @@ from ejop._sklearn import check_sample_weight as _check_sample_weight
 from ejop.arrays import follow, to_host
 from ejop.estimators._linear import LinearMetricEstimator
 from ejop.executors.expectation import Averager, Terms
+from ejop.executors.threads import computing
 from ejop.functions import Function, KernelSmoother, ModelFunction, NeighborsSmoother, RidgeFunction
 from ejop.metric import components, eigh_descending
 from ejop.progress import fit_task, track
@@ -87,6 +88,7 @@ class OuterProductEstimator(LinearMetricEstimator):
 
     # fitting --------------------------------------------------------------------------------
 
+    @computing
     @with_callbacks
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
         """Estimate the matrix and its metric.
@@ -114,6 +116,7 @@ class OuterProductEstimator(LinearMetricEstimator):
         self.store(function, step, total, plan, engines[0])
         return self
 
+    @computing
     @with_callbacks
     def partial_fit(
         self,
@@ -397,6 +400,7 @@ class OuterProductEstimator(LinearMetricEstimator):
 
     # using ----------------------------------------------------------------------------------
 
+    @computing
     def jacobian(self, X: ArrayLike) -> NDArray:
         """Sensitivity of each output to each feature at the rows of X.
 

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ejop._sklearn import CallbackSupportMixin, HasMethods, Interval, StrOptions, with_callbacks
 from ejop.arrays import device_of, follow, to_host
 from ejop.estimators._linear import with_plan
+from ejop.executors.threads import computing
 from ejop.functions import NeighborsSmoother, RidgeFunction
 from ejop.neighbors import Votes, ball_votes, nearest, vote
 from ejop.progress import fit_task, track
@@ -97,6 +98,7 @@ class Predictor(
 
     # fitting --------------------------------------------------------------------------------
 
+    @computing
     @with_callbacks
     def fit(self, X: ArrayLike, y: ArrayLike) -> Any:
         """Tune on held-out rows, then learn the metric of all rows.
@@ -307,6 +309,7 @@ class Predictor(
         Z = self._scaled(X)
         return Z @ self.components_.T.astype(Z.dtype, copy=False)
 
+    @computing
     def kneighbors(self, X: ArrayLike, n_neighbors: int | None = None) -> tuple[NDArray, NDArray]:
         """Nearest training rows under the learned metric, equal distances by row number.
 
@@ -330,6 +333,7 @@ class Predictor(
         distances, indices = self._nearest(Z, self._rows, k)
         return follow(distances, X), follow(self._kept[indices], X)
 
+    @computing
     def explain(self, X: ArrayLike) -> NDArray:
         """How far each feature moved each row's prediction from that of the average row.
 
@@ -358,6 +362,7 @@ class Predictor(
         rows = validate_data(self, to_host(X), reset=False, dtype=[np.float64, np.float32])
         return self.scaler_.transform(rows)
 
+    @computing
     def _votes(self, X: ArrayLike) -> Votes:
         Z = self._mapped(X)
         if self.rule == "ridge":

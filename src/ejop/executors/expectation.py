@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ejop.backends.threads import stream
 from ejop.executors.devices import halving
+from ejop.executors.threads import pools_free, stream
 from ejop.functions import KernelSmoother
 from ejop.sums.engine import HOST, Engine
 from ejop.sums.form import Form, prepare
@@ -151,10 +151,11 @@ class Averager:
         blocks = plan.blocks(len(rows))
         if form.engine.on_device:
             parts: Any = halving(one, len(rows), plan.block, plan.notes.append)
+            pools = pools_free()  # torch's own threads walk the blocks of a processor
         else:
-            parts = stream(one, blocks, plan.threads)
+            parts, pools = stream(one, blocks, plan.threads), nullcontext()
         total, zeroed = self._empty(form), 0
-        with closing(parts):
+        with pools, closing(parts):
             for part, n_zeroed in progress(parts, len(blocks)) if progress else parts:
                 total.merge(part)
                 zeroed += n_zeroed

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
 from ejop.choice import LocalRows, RowSource
+from ejop.executors.threads import computing
 from ejop.rows import Block, Summary, whole_block
 from ejop.sums.engine import HOST, Engine
 from ejop.sums.form import VALUES, Form, Request, prepare
@@ -40,6 +41,7 @@ class Function(BaseEstimator):
     Y_: NDArray
     sample_weight_: NDArray | None
 
+    @computing
     def fit(
         self,
         X: NDArray,

@@ -10,6 +10,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import has_fit_parameter
 
+from ejop.executors.threads import pools_free
 from ejop.functions._base import Function
 from ejop.rows import one_hot_labels
 from ejop.sums.engine import Engine
@@ -45,6 +46,7 @@ class ModelFunction(Function):
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
 
+    @pools_free()  # the model's own threads; what follows runs in blocks
     def solve(self, engine: Engine) -> None:
         """Fit the model."""
         sample_weight = self.sample_weight_

@@ -18,6 +18,7 @@ from sklearn.utils.validation import validate_data
 
 from ejop._sklearn import WRAPPERS, HasMethods, Interval, StrOptions, with_callbacks
 from ejop.estimators._linear import LinearMetricEstimator
+from ejop.executors.threads import computing
 from ejop.learners._initialize import STARTS, initialize
 from ejop.neighbors import nearest, vote
 from ejop.progress import fit_task
@@ -61,6 +62,7 @@ class MetricLearner(LinearMetricEstimator):
     def _learn(self, X: NDArray, y: NDArray, random_state: np.random.RandomState) -> Learned:
         """Learn from rows X (n, d), float64, and class numbers y (n,)."""
 
+    @computing
     @with_callbacks
     def fit(self, X: ArrayLike, y: ArrayLike) -> Any:
         """Learn the metric.

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ejop.backends.threads import in_threads
+from ejop.executors.threads import in_threads
 
 #: entries of a block of ranks in the search for neighbours
 RANK_ENTRIES = 2**22

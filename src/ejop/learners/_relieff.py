@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ejop._sklearn import WRAPPERS, Interval
-from ejop.backends.threads import n_threads, stream
+from ejop.executors.threads import n_threads, stream
 from ejop.learners._learner import Learned, MetricLearner
 from ejop.metric import rank
 from ejop.progress import track
@@ -194,7 +194,8 @@ def relieff_weights(
 
     blocks = range(0, len(rows), QUERY_BLOCK)
     total = np.zeros(X.shape[1])
-    with closing(stream(one, blocks, n_threads(n_jobs))) as parts:
+    threads = n_threads(n_jobs, operations=2 * len(X) ** 2 * X.shape[1])
+    with closing(stream(one, blocks, threads)) as parts:
         for part in progress(parts, len(blocks)):  # in the order of rows, whatever the threads
             total += part
     return total / len(X)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, lapack, solve_triangular
 
 from ejop.arrays import device_of, is_single, is_torch
+from ejop.executors.threads import pools_free
 from ejop.rows import Block, Summary, one_hot_labels
 
 PRECISIONS = ("float32", "tf32", "bf16", "float64")
@@ -231,7 +232,8 @@ class HostEngine(Engine):
 
     def cholesky(self, K: NDArray) -> NDArray:
         """By LAPACK."""
-        return cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+        with pools_free(len(K) ** 3):
+            return cholesky(K, lower=True, overwrite_a=True, check_finite=False)
 
     def solve(self, L: NDArray, B: NDArray, *, half: str = "") -> NDArray:
         """By LAPACK, without copies of L."""
@@ -243,7 +245,8 @@ class HostEngine(Engine):
     def inverse(self, L: NDArray) -> NDArray:
         """By LAPACK's potri, a third of the work of solving for every column."""
         (potri,) = lapack.get_lapack_funcs(("potri",), (L,))
-        inverse, info = potri(L, lower=True, overwrite_c=True)
+        with pools_free(len(L) ** 3):
+            inverse, info = potri(L, lower=True, overwrite_c=True)
         if info:
             raise np.linalg.LinAlgError(f"the factor of kernel ridge is singular at row {info}.")
         return _mirrored(inverse)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn import get_config
 
-from ejop.backends.threads import n_threads
+from ejop.executors.threads import n_threads
 
 if TYPE_CHECKING:
     from ejop.sums.form import Form
@@ -93,7 +93,8 @@ def make_plan(
         When not even one query row fits.
     """
     cost, engine, d = form.cost, form.engine, form.d
-    threads = 1 if engine.on_device else n_threads(n_jobs)
+    operations = cost.flops_per_query * n_queries or float("inf")
+    threads = 1 if engine.on_device else n_threads(n_jobs, operations)
     budget = engine.budget(threads) if memory_limit is None else memory_limit
     accumulator = 4 * d * d * 8  # sums, squares, weighted sums, one being merged
     fixed, each = cost.fixed_bytes + accumulator, cost.thread_bytes + accumulator

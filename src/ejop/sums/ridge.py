@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ejop.arrays import namespace
+from ejop.executors.threads import pools_free
 from ejop.rows import Block, Summary
 from ejop.sums.engine import Engine
 from ejop.sums.form import Cost, Form, Request
@@ -96,7 +97,8 @@ class FullSystem:
         """Factorise the system of all rows."""
         engine = centers.engine
         S = engine.array(np.sqrt(block.weights), FLOAT64)
-        K = centers.kernel(centers.Z)
+        with pools_free(2.0 * len(block) * centers.Z.shape[0] * centers.Z.shape[1]):
+            K = centers.kernel(centers.Z)
         K *= S[:, None]
         K *= S
         diagonal = engine.index(np.arange(len(K)))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ejop.executors.expectation import ball_masses
+from ejop.executors.threads import computing
 from ejop.kernels import get_kernel
 from ejop.quotients import check_step, mass_threshold
 
@@ -23,6 +24,7 @@ __all__ = [
 Support = tuple[ArrayLike, ArrayLike] | Callable[[NDArray], NDArray]
 
 
+@computing
 def events(
     X: NDArray, Q: NDArray, step: ArrayLike, bandwidth: float, *, delta: float = 0.05
 ) -> NDArray:

@@ -17,6 +17,7 @@ from sklearn.utils.multiclass import type_of_target
 from ejop.choice import pointwise_loss, widest_within_one_error
 from ejop.estimators import EGOP, EJOP
 from ejop.estimators._base import OuterProductEstimator, chosen_settings
+from ejop.executors.threads import computing
 from ejop.functions import KernelSmoother
 from ejop.rows import one_hot_labels
 from ejop.subspace import sin_theta, spectral_gap
@@ -125,6 +126,7 @@ class SubspaceTest:
         return SubspaceDisplay(self).plot(ax)
 
 
+@computing
 def subspace_test(
     X: ArrayLike,
     y: ArrayLike,
@@ -216,6 +218,7 @@ def subspace_test(
     )
 
 
+@computing
 def direction_test(
     X: ArrayLike,
     y: ArrayLike,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ejop.estimators import EJOP
+from ejop.executors.threads import computing
 from ejop.experiments.consistency.known_models import KnownModel, suite
 from ejop.experiments.consistency.levels import SCENARIOS, rejections
 from ejop.experiments.consistency.rivals import FUNCTIONS, QUERIES, SUBSPACES, fit_quietly
@@ -70,6 +71,7 @@ def plan(command: str, *, quick: bool = False, seeds: int | None = None) -> list
     return [(*pair, seed) for seed in range(seeds or (2 if quick else 3)) for pair in pairs]
 
 
+@computing
 def compute_run(key: Key, n_neighbors: int | None = None, data_dir: str | None = None) -> Run:
     """One run; the last two are for other experiments."""
     subject, method, seed = key
