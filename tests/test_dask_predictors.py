@@ -15,6 +15,7 @@ from ejop._dask import plan as plan_module
 from ejop._dask import predictors as predictors_module
 from ejop._dask import rows as rows_module
 from ejop.dask import DaskEGOPRegressor, DaskEJOPClassifier
+from ejop.rules import KNeighborsRule, RadiusRule
 
 X, Y, _ = make_multi_index(240, 4, random_state=2)
 NAMES = np.array(["red", "green", "blue"])[Y]
@@ -43,10 +44,10 @@ def compute(client, *lazy):
     "parameters",
     [
         {},
-        {"weights": "distance", "n_neighbors": 5},
+        {"rule": KNeighborsRule(n_neighbors=5, weights="distance")},
         {"rule": "hnn"},
-        {"rule": "hnn", "radius": 0.05, "empty": "prior", "weights": "distance"},
-        {"rule": "hnn", "radius": 0.05},
+        {"rule": RadiusRule(radius=0.05, empty="prior", weights="distance")},
+        {"rule": RadiusRule(radius=0.05)},
         {"rule": "ridge"},
         {"class_weight": "balanced"},
         {"class_weight": {"red": 5.0}},
@@ -81,7 +82,7 @@ def test_ties_fall_as_in_the_twin(client):
     labels = rng.integers(0, 4, size=240)
     queries = rng.integers(0, 8, size=(200, 2)) / 2
     for k in (1, 6):
-        parameters = {**QUICK, "power": 0.0, "scale": "none", "n_neighbors": k}
+        parameters = {**QUICK, "power": 0.0, "scale": "none", "rule": KNeighborsRule(k)}
         local = EJOPClassifier(**parameters).fit(rows, labels)
         model = DaskEJOPClassifier(client=client, **parameters).fit(cut(rows), cut(labels))
         (answers,) = compute(client, model.predict(da.from_array(queries, chunks=(70, -1))))
@@ -120,7 +121,7 @@ def test_twin_with_its_rows(client):
 def test_tuning_takes_a_sample_and_the_metric_all_rows(client):
     model = DaskEJOPClassifier(tuning_rows=100, client=client, **QUICK).fit(cut(X), cut(Y))
     assert model.plan_.n_rows == 240
-    assert len(model.to_local()._rows) == 240
+    assert len(model.to_local().rule_.rows_) == 240
     (answers,) = compute(client, model.predict(cut(X)))
     assert np.mean(answers == Y) > 0.6
     untuned = DaskEJOPClassifier(refit=False, client=client, **QUICK).fit(cut(X), cut(Y))

@@ -19,7 +19,10 @@ _HOMES = {
     "egop_matrix": "ejop.estimators",
     "ejop_matrix": "ejop.estimators",
     "initialize": "ejop.learners",
+    "KNeighborsRule": "ejop.rules",
     "OuterProduct": "ejop.outerproduct",
+    "RadiusRule": "ejop.rules",
+    "RidgeRule": "ejop.rules",
     "outer_product": "ejop.outerproduct",
 }
 
@@ -28,7 +31,10 @@ __all__ = [
     "EJOP",
     "EGOPRegressor",
     "EJOPClassifier",
+    "KNeighborsRule",
     "OuterProduct",
+    "RadiusRule",
+    "RidgeRule",
     "__version__",
     "egop_matrix",
     "ejop_matrix",

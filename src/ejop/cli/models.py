@@ -40,7 +40,11 @@ ALLOWED = frozenset(
         "ejop.kernels.Compact",
         "ejop.kernels.Gaussian",
         "ejop.outerproduct.OuterProduct",
+        "ejop.rules._kernel_ridge.RidgeRule",
+        "ejop.rules._voting.KNeighborsRule",
+        "ejop.rules._voting.RadiusRule",
         "ejop.scaling.HellingerScaler",
+        "ejop.tuning.Setting",
         "numpy.dtype",
     }
 )
@@ -217,7 +221,8 @@ def skops_io() -> Any:
 def save(model: Model, path: Path) -> None:
     """Write a model file, whole or not at all; the model forgets what prediction never needs."""
     predictor = model.predictor
-    for function in (predictor.metric_estimator_.function_, getattr(predictor, "ridge_", None)):
+    answering = getattr(predictor.rule_, "function_", None)
+    for function in (predictor.metric_estimator_.function_, answering):
         # Only leaving training rows out needs the factor, and it is as large as rows squared.
         if function is not None:
             vars(function).pop("_factor", None)
