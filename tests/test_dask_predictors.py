@@ -110,6 +110,8 @@ def test_twin_with_its_rows(client):
     np.testing.assert_allclose(plain.explain(X[:9]), local.explain(X[:9]), atol=1e-9)
     for one, other in zip(plain.kneighbors(X[:9]), local.kneighbors(X[:9]), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-9)
+    assert not hasattr(model.rule_, "rows_")  # the client's own stays light
+    np.testing.assert_allclose(model.feature_importances_, local.feature_importances_, atol=1e-9)
     light = model.to_local(references=False)
     np.testing.assert_allclose(light.transform(X), local.transform(X), atol=1e-9)
     assert model.score(cut(X), cut(NAMES)) == local.score(X, NAMES)
@@ -126,8 +128,22 @@ def test_tuning_takes_a_sample_and_the_metric_all_rows(client):
     assert np.mean(answers == Y) > 0.6
     untuned = DaskEJOPClassifier(refit=False, client=client, **QUICK).fit(cut(X), cut(Y))
     assert untuned.best_score_ > 0.5
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="`refit`=False, which keeps only the results"):
         untuned.predict(cut(X))
+
+
+@pytest.mark.parametrize("rule", ["knn", "hnn", "ridge"])
+def test_weights_of_rows(client, rule):
+    """The rows that weigh nothing are the last, so that both sides draw the same held-out rows."""
+    w = np.random.default_rng(1).uniform(0.5, 2, 240) * (np.arange(240) < 200)
+    options = {**QUICK, "rule": rule, "class_weight": {"red": 2.0}}
+    local = EJOPClassifier(**options).fit(X, NAMES, sample_weight=w)
+    model = DaskEJOPClassifier(client=client, **options)
+    model.fit(cut(X), cut(NAMES), sample_weight=cut(w))
+    assert model.best_params_ == local.best_params_
+    answers, none = compute(client, model.predict_proba(cut(X)), model.predict(cut(X)[:0]))
+    np.testing.assert_allclose(answers, local.predict_proba(X), atol=1e-8)
+    assert len(none) == 0
 
 
 @pytest.mark.parametrize("scale", ["none", "robust", "hellinger"])
@@ -189,6 +205,11 @@ def test_references_on_one_worker_answer_the_same(client, monkeypatch):
             lambda c: DaskEJOPClassifier(refit="train", client=c).fit(cut(X), cut(Y)),
             ValueError,
             "`refit`='train' is not there on a cluster",
+        ),
+        (
+            lambda c: DaskEJOPClassifier(class_weight={0: 0.0}, client=c).fit(cut(X), cut(Y)),
+            ValueError,
+            "leaves out a class; on a cluster leave its rows out",
         ),
         (lambda c: DaskEJOPClassifier(client=c).fit(X, Y), TypeError, "takes Dask arrays"),
         (lambda c: DaskEJOPClassifier(client=c).predict(cut(X)), NotFittedError, "not fitted"),
