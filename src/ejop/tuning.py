@@ -30,6 +30,8 @@ MAX_DRAWS, ENOUGH_ROWS = 12, 1000
 MOST_ROWS = 5000
 #: standard errors by which a metric must beat plain distance
 GAIN = 0.5
+#: pairs of (rows to learn from, rows that judge)
+Splits = list[tuple[NDArray, NDArray]]
 
 
 @dataclass(frozen=True)
@@ -40,14 +42,11 @@ class Targets:
     ----------
     Y : ndarray of shape (n_samples, n_outputs)
         One-hot classes or real targets.
-    strata : ndarray
-        What splits keep in their shares: class numbers, or the real targets.
     w : ndarray of shape (n_samples,) or None
         Weights, none of them zero.
     """
 
     Y: NDArray
-    strata: NDArray
     w: NDArray | None = None
 
     def take(self, rows: NDArray) -> tuple[NDArray, NDArray | None]:
@@ -168,47 +167,42 @@ def _column(values: list[Any]) -> NDArray:
 
 
 def holdouts(
-    validation: Any, X: NDArray, y: NDArray, *, classifier: bool, random_state: Any
-) -> list[tuple[NDArray, NDArray]]:
+    validation: Any,
+    X: NDArray,
+    y: NDArray,
+    *,
+    classifier: bool,
+    random_state: Any,
+    kept: NDArray | None = None,
+) -> Splits:
     """Pairs of (rows to learn from, rows that judge).
 
     A share is drawn once when it holds a thousand rows, and up to twelve times when it holds fewer;
-    it holds 5000 rows at the most. An integer or a splitter is cross-validation.
+    it holds 5000 rows at the most. An integer or a splitter is cross-validation. ``kept`` are
+    numbers of rows, all by default: a share and folds are drawn among these, a splitter is asked
+    for all rows, and the splits hold places among these.
     """
+    if kept is not None and isinstance(validation, int | float):
+        X, y, kept = X[kept], y[kept], None
     if not isinstance(validation, float):
-        cv = check_cv(validation, y, classifier=classifier)
-        return list(cv.split(X, y))
+        splits = list(check_cv(validation, y, classifier=classifier).split(X, y))
+        return splits if kept is None else _renumbered(splits, kept, len(X))
     n_held = int(np.clip(round(validation * len(X)), 1, MOST_ROWS))
     draws = int(np.clip(-(-ENOUGH_ROWS // n_held), 1, MAX_DRAWS))
     stratify = False
     if classifier:
-        counts = np.bincount(y)
-        counts = counts[counts > 0]
+        counts = np.unique(y, return_counts=True)[1]
         stratify = counts.min() >= 2 and n_held >= len(counts) and len(X) - n_held >= len(counts)
     splitter = StratifiedShuffleSplit if stratify else ShuffleSplit
     return list(splitter(draws, test_size=n_held, random_state=random_state).split(X, y))
 
 
-def renumbered(
-    splits: list[tuple[NDArray, NDArray]], kept: NDArray, n: int
-) -> list[tuple[NDArray, NDArray]]:
-    """Splits of n rows as splits of the rows that are kept, by their places among these.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ejop.tuning import renumbered
-    >>> renumbered([(np.array([0, 1]), np.array([2, 3]))], np.array([1, 2, 3]), 4)
-    [(array([0]), array([1, 2]))]
-    """
+def _renumbered(splits: Splits, kept: NDArray, n: int) -> Splits:
+    """Splits of n rows as places among the rows that are kept."""
     place = np.full(n, -1)
     place[kept] = np.arange(len(kept))
-
-    def of(rows: NDArray) -> NDArray:
-        places = place[rows]
-        return places[places >= 0]
-
-    return [(of(seen), of(held)) for seen, held in splits]
+    found = [[place[rows] for rows in split] for split in splits]
+    return [(seen[seen >= 0], held[held >= 0]) for seen, held in found]
 
 
 @dataclass
@@ -242,7 +236,7 @@ class Search:
     judge: Callable[..., Iterator[tuple[float, float, float]]]
     progress: Callable[[Iterator[Any], int], Iterator[Any]]
 
-    def run(self, X: NDArray, splits: list[tuple[NDArray, NDArray]]) -> tuple[Setting, Judgements]:
+    def run(self, X: NDArray, splits: Splits) -> tuple[Setting, Judgements]:
         """Score the grid; rounds beyond the first are tried while they gain.
 
         The scale is chosen with the last function alone, and with fewer rows where there are
@@ -265,13 +259,12 @@ class Search:
             best = challenger
         return best, table
 
-    def untuned(self, size: float) -> Setting:
+    def untuned(self, size: float) -> tuple[Setting, Judgements]:
         """What is taken where there are too few rows to judge by."""
-        return Setting(self.scales[0], self.functions[0], self.powers[-1], self.ranks[0], size)
+        first = (self.scales[0], self.functions[0], self.powers[-1], self.ranks[0])
+        return Setting(*first, size), Judgements()
 
-    def _choose_scale(
-        self, table: Judgements, X: NDArray, splits: list[tuple[NDArray, NDArray]]
-    ) -> tuple[str, list[Any]]:
+    def _choose_scale(self, table: Judgements, X: NDArray, splits: Splits) -> tuple[str, list[Any]]:
         """The best scale for the last function, and the functions that are still to be judged."""
         few = len(self.scales) > 1 and len(splits[0][0]) > SCALE_ROWS
         trial = Judgements() if few else table
@@ -285,9 +278,7 @@ class Search:
         self._walk(scales(), len(jobs))
         return trial.best().scale, self.functions if few else self.functions[:-1]
 
-    def _next_round(
-        self, table: Judgements, X: NDArray, splits: list[tuple[NDArray, NDArray]], best: Setting
-    ) -> Setting:
+    def _next_round(self, table: Judgements, X: NDArray, splits: Splits, best: Setting) -> Setting:
         """The best setting of one more round, in the space of the best so far."""
         earlier = (*best.earlier, (best.power, best.n_components))
         start = replace(best, earlier=earlier)

@@ -113,7 +113,7 @@ class DaskPredictor(OnCluster):
         assert scaled is not None
         self._training = rows.mapped(client, Prepared(scaler, L, None, class_weights))
         rule = self._settled(client, make_rule(self.rule), setting.size)
-        self._store(scaler, before, L, metric, rule, scaled.mean, scaled.variance)
+        self._store(scaler, (before, L), metric, rule, (scaled.mean, scaled.variance))
 
     def _scaler(self, client: Any, scale: str, rows: Rows, sample: Any) -> Any:
         """A scaler of all rows; "robust" is that of the tuning sample."""
@@ -139,7 +139,8 @@ class DaskPredictor(OnCluster):
             return rule
         small = rows.nbytes <= BROADCAST_SHARE * workers(client).memory
         self._references = [delayed(join)(rows.blocks)] if small else rows.grouped().blocks
-        return rule.settle(size, rows.n, rows.summary.prior, partial(self._kth, client, rows))
+        rule.prior_ = rows.summary.prior
+        return rule.settle(size, rows.n, partial(self._kth, client, rows))
 
     def _fitted_there(self, client: Any, rule: Any, rows: Rows) -> Any:
         """A rule that needs all rows at once, fitted on a worker; ridge on centres beyond."""
@@ -153,9 +154,7 @@ class DaskPredictor(OnCluster):
         """Distances of some rows to their k-th nearest row."""
         index = draw(rows.n, RADIUS_ROWS, 0) if rows.n > RADIUS_ROWS else None
         Z = keep(client, delayed(_rows_of)(rows.sample(index)))
-        probe = KNeighborsRule(k).settle(
-            k, rows.n, rows.summary.prior, partial(self._kth, client, rows)
-        )
+        probe = KNeighborsRule(k).settle(k, rows.n, partial(self._kth, client, rows))
         return run(client, delayed(_furthest)(delayed_found(probe, Z, self._references)))
 
     # using ----------------------------------------------------------------------------------

@@ -203,7 +203,7 @@ class EJOPClassifier(ClassifierMixin, Predictor):
                 f"`y` has 1 class, {self.classes_.tolist()[0]!r}, and at least 2 classes are "
                 "needed."
             )
-        return Targets(np.eye(len(self.classes_))[numbers], numbers, w)
+        return Targets(np.eye(len(self.classes_))[numbers], w)
 
     def _row_weights(self, y: NDArray, w: NDArray | None) -> NDArray | None:
         if self.class_weight is None:
@@ -217,7 +217,7 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         return out
 
     def _labels(self, targets: Targets, rows: NDArray) -> NDArray:
-        return targets.strata[rows]
+        return targets.Y[rows].argmax(1)
 
     def _metric(self, function: Any, random_state: Any) -> EJOP:
         return EJOP(function, softmax=False, random_state=random_state)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -24,23 +23,14 @@ from ejop.neighbors import Votes, nearest
 from ejop.progress import fit_task, track, with_callbacks
 from ejop.rules import RULES, Rule, make_rule
 from ejop.scaling import SCALERS, make_scaler, scale_candidates, scaled, slopes
-from ejop.tuning import (
-    FUNCTIONS,
-    POWERS,
-    Judgements,
-    Search,
-    Targets,
-    holdouts,
-    renumbered,
-    variance,
-)
+from ejop.tuning import FUNCTIONS, POWERS, Search, Splits, Targets, holdouts, variance
 
 #: rows whose outer products make the metric of a predictor, at the most
 MAX_QUERIES = 2000
 #: neighbours of ``function="knn"``, and those that ``kneighbors`` shows where no rule counts them
 SMOOTHED_NEIGHBORS, SHOWN_NEIGHBORS = 15, 5
 _COUNT = Interval(Integral, 1, None, closed="left")
-Splits = list[tuple[NDArray, NDArray]]
+Pair = tuple[NDArray, NDArray]
 
 
 class Predictor(LinearMetricEstimator):
@@ -121,15 +111,13 @@ class Predictor(LinearMetricEstimator):
         self._forget()
         device = self._place(X)
         rows, y, w = self._validated(X, y, sample_weight)
-        n, kept = len(rows), np.arange(len(rows))
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        given = (rows, y)
-        if w is not None:
-            kept = np.flatnonzero(w > 0)
+        every, kept = (rows, y), np.arange(len(rows))
+        if w is not None:  # a row of weight zero is no row
+            kept = np.flatnonzero(w)
             rows, y, w = rows[kept], y[kept], w[kept]
-        targets = self._targets(y, w)
-        splits = self._splits(rows, targets, seed, None if len(kept) == n else (*given, kept))
-        rule = make_rule(self.rule)
+        targets, rule = self._targets(y, w), make_rule(self.rule)
+        splits = self._splits(*every, kept, targets, seed)
         search = self._search(rule, rows, targets, splits, seed, device)
         self._tune(rule, search, rows, splits)
         if self.refit:
@@ -172,23 +160,26 @@ class Predictor(LinearMetricEstimator):
                 f"sklearn.impute.SimpleImputer before {type(self).__name__} in a pipeline."
             ) from None
 
-    def _splits(
-        self, X: NDArray, targets: Targets, seed: int, given: tuple[NDArray, ...] | None
-    ) -> Splits:
-        """Splits whose learning part can be learned from; ``given`` are all rows and targets that
-        were passed and the numbers of those of some weight, where these are fewer."""
-        if len(X) < 5:
+    def _splits(self, X: NDArray, y: NDArray, kept: NDArray, targets: Targets, seed: int) -> Splits:
+        """Splits of the rows that are kept, among all that were passed, whose learning part can be
+        learned from."""
+        if len(kept) < 5:
             return []
         classify = isinstance(self, ClassifierMixin)
-        split = partial(holdouts, self.validation, classifier=classify, random_state=seed)
-        if given is None or isinstance(self.validation, Real):
-            splits = split(X, targets.strata)
-        else:  # a splitter numbers the rows as they were passed
-            every, y, kept = given
-            splits = renumbered(split(every, y), kept, len(y))
-        full = [(a, b) for a, b in splits if len(a) > 1 and len(b)]
-        varied = [(a, b) for a, b in full if np.ptp(targets.Y[a], axis=0).any()]
-        return [(a, b) for a, b in varied if (X[a] != X[a[0]]).any()]
+        splits = holdouts(
+            self.validation,
+            X,
+            np.ravel(y) if classify else y,
+            classifier=classify,
+            random_state=seed,
+            kept=None if len(kept) == len(X) else kept,
+        )
+
+        def teaches(seen: NDArray) -> bool:
+            rows = X[kept[seen]]
+            return bool(np.ptp(targets.Y[seen], axis=0).any() and (rows != rows[0]).any())
+
+        return [(a, b) for a, b in splits if len(a) and len(b) and teaches(a)]
 
     def _search(
         self, rule: Rule, X: NDArray, targets: Targets, splits: Splits, seed: int, device: Any
@@ -199,7 +190,7 @@ class Predictor(LinearMetricEstimator):
         sizes = rule.candidates(min((len(seen) for seen, _ in splits), default=len(X)))
 
         def judge(A: NDArray, seen: NDArray, B: NDArray, held: NDArray) -> Iterator[Any]:
-            found = rule.judge(A, *targets.take(seen), B, sizes, device=device)
+            found = clone(rule).hold(A, *targets.take(seen)).judge(B, sizes, device)
             for size, votes in zip(sizes, found, strict=True):
                 yield size, *self._evaluate(votes, targets, held)
 
@@ -222,7 +213,7 @@ class Predictor(LinearMetricEstimator):
                 setting, table = search.run(rows, splits)
             self.best_score_ = table.score(setting)
         else:  # too few rows to hold any out
-            setting, table = search.untuned(rule.default(len(rows))), Judgements()
+            setting, table = search.untuned(rule.default(len(rows)))
             self.best_score_ = np.nan
         self.best_setting_ = setting
         self.best_params_ = setting.params(rule.size_name)
@@ -259,28 +250,20 @@ class Predictor(LinearMetricEstimator):
         Z = scaler.transform(rows)
         before, L, metric = search.mapped(setting, Z, part)
         Y, w = targets.take(part)
-        rule.fit(project(Z, L), Y, w, size=setting.size, device=device)
-        self._store(scaler, before, L, metric, rule, Z.mean(0), variance(Z, w))
+        rule.fit(project(Z, L), Y, w, setting.size, device)
+        self._store(scaler, (before, L), metric, rule, (Z.mean(0), variance(Z, w)))
 
-    def _store(
-        self,
-        scaler: Any,
-        before: NDArray,
-        L: NDArray,
-        metric: Any,
-        rule: Rule,
-        center: NDArray,
-        spread: NDArray,
-    ) -> None:
-        """All fitted state at once; center and spread are mean and variance of scaled columns."""
+    def _store(self, scaler: Any, maps: Pair, metric: Any, rule: Rule, moments: Pair) -> None:
+        """All fitted state at once, from the maps before and after the last round and the mean and
+        variance of scaled columns."""
+        (before, L), (center, spread) = maps, moments
         if hasattr(self, "feature_names_in_"):
             scaler.feature_names_in_ = self.feature_names_in_
         self.scaler_, self.metric_estimator_, self.rule_ = scaler, metric, rule
         self.plan_, self.before_, self._center = metric.plan_, before, center
         change = np.einsum("rd,rs,sd->d", before, metric.outer_product_, before) * spread
-        total = change.sum()
-        d = len(change)
-        self.feature_importances_ = change / total if total > 0 else np.full(d, 1 / d)
+        change = change if change.any() else np.ones(len(change))
+        self.feature_importances_ = change / change.sum()
         self._n_features_out = len(L)
         self.components_ = L
 

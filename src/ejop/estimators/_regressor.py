@@ -103,7 +103,7 @@ class EGOPRegressor(RegressorMixin, Predictor):
         Y = (y[:, None] if self._flat else y).astype(np.float64)
         if not np.ptp(Y, axis=0).any():
             raise ValueError("`y` is constant, so no direction can change the answer.")
-        return Targets(Y, Y, w)
+        return Targets(Y, w)
 
     def _labels(self, targets: Targets, rows: NDArray) -> NDArray:
         return targets.Y[rows] / np.sqrt(targets.variance)

@@ -43,5 +43,5 @@ def make_rule(rule: Any) -> Rule:
     KNeighborsRule(n_neighbors=5)
     """
     found = RULES[rule]() if isinstance(rule, str) else clone(rule)
-    found.check()
+    found._validate_params()
     return found

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from ejop.functions import RidgeFunction
 from ejop.neighbors import Votes
-from ejop.rules._rule import Rule
+from ejop.rules._rule import Kth, Rule
 
 
 class RidgeRule(Rule):
@@ -34,36 +33,19 @@ class RidgeRule(Rule):
         """The unfitted regression."""
         return RidgeFunction(random_state=0)
 
-    def fit(
-        self,
-        rows: NDArray,
-        Y: NDArray,
-        w: NDArray | None = None,
-        *,
-        size: float | None = None,
-        device: Any = None,
-    ) -> RidgeRule:
-        """Fit the regression; there is no size to settle."""
-        return self.hold(rows, Y, w).answer_by(self.make_function().fit(rows, Y, w))
+    def settle(self, size: float, n_rows: int, kth: Kth) -> RidgeRule:
+        """Fit the regression to the rows; there is no size."""
+        return self.answer_by(self.make_function().fit(self.rows_, self.targets_, self.weights_))
 
     def answer_by(self, function: RidgeFunction) -> RidgeRule:
         """Take a regression that is fitted already."""
         self.function_ = function
         return self
 
-    def votes(self, Z: NDArray, *, device: Any = None) -> Votes:
+    def votes(self, Z: NDArray, device: Any = None) -> Votes:
         """Values of the regression at new rows, shape (m, n_components)."""
         return Votes.plain(self.function_.predict(Z))
 
-    def judge(
-        self,
-        rows: NDArray,
-        Y: NDArray,
-        w: NDArray | None,
-        Z: NDArray,
-        sizes: Sequence[float],
-        *,
-        device: Any = None,
-    ) -> Iterator[Votes]:
-        """Values at Z, once."""
-        yield clone(self).fit(rows, Y, w).votes(Z)
+    def judge(self, Z: NDArray, sizes: Sequence[float], device: Any = None) -> Iterator[Votes]:
+        """Values at new rows, once."""
+        yield self.fit(self.rows_, self.targets_, self.weights_).votes(Z)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ejop.neighbors import (
@@ -24,7 +23,7 @@ from ejop.neighbors import (
     vote,
     within,
 )
-from ejop.rules._rule import Rule
+from ejop.rules._rule import Kth, Rule, Weights, kth_distances
 
 #: numbers of neighbours tried
 NEIGHBORS = (1, 3, 5, 7, 9, 11, 15, 21)
@@ -32,8 +31,6 @@ NEIGHBORS = (1, 3, 5, 7, 9, 11, 15, 21)
 RADII = (0.0, 0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 RADIUS_NEIGHBOR = 5
 _WEIGHTS = StrOptions({"uniform", "distance"})
-#: gives distances of rows to their k-th nearest row, itself the first
-Kth = Callable[[int], NDArray]
 
 
 class NeighborsRule(Rule):
@@ -46,14 +43,13 @@ class NeighborsRule(Rule):
     ----------
     reach_ : int or float
         How far a query looks: to so many rows, or so far.
-    prior_ : ndarray of shape (n_outputs,)
-        Mean target.
     """
+
+    reach_: Any
 
     @abstractmethod
     def reaches(self, sizes: Sequence[float], n_rows: int, kth: Kth) -> list[Any]:
-        """How far each size looks; ``kth(k)`` gives distances of rows to their k-th nearest row,
-        itself the first."""
+        """How far each size looks."""
 
     @abstractmethod
     def most(self, reach: Any, n_rows: int) -> int:
@@ -70,81 +66,35 @@ class NeighborsRule(Rule):
 
     @abstractmethod
     def tally(
-        self, near: Neighborhoods, Y: NDArray, w: NDArray | None, reaches: Sequence[Any]
+        self, near: Neighborhoods, Y: NDArray, w: Weights, reaches: Sequence[Any]
     ) -> Iterator[Votes]:
         """Votes of the rows that were found, for each reach."""
 
-    def settle(self, size: float | None, n_rows: int, prior: NDArray, kth: Kth) -> Any:
-        """Settle the reach for a size without taking any rows; ``kth`` is that of
-        :meth:`reaches`."""
-        size = self.default(n_rows) if size is None else size
+    def settle(self, size: float, n_rows: int, kth: Kth) -> Any:
+        """Settle how far to look; rows are held or stay on a cluster."""
         (self.reach_,) = self.reaches([size], n_rows, kth)
-        self.prior_ = prior
         return self
 
-    def fit(
-        self,
-        rows: NDArray,
-        Y: NDArray,
-        w: NDArray | None = None,
-        *,
-        size: float | None = None,
-        device: Any = None,
-    ) -> Any:
-        """Take rows, targets and weights, and settle how far to look.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n_samples, n_components)
-        Y : ndarray of shape (n_samples, n_outputs)
-        w : ndarray of shape (n_samples,), optional
-        size : float, optional
-            Number of neighbours, or the quantile or value of the radius.
-        device : str or torch.device, optional
-
-        Returns
-        -------
-        self : NeighborsRule
-        """
-        self.check()
-        prior = np.average(Y, axis=0, weights=w)
-        kth = partial(kth_distances, rows, device=device)
-        return self.hold(rows, Y, w).settle(size, len(rows), prior, kth)
-
-    def votes(self, Z: NDArray, *, device: Any = None) -> Votes:
+    def votes(self, Z: NDArray, device: Any = None) -> Votes:
         """Votes of the near rows for new rows, shape (m, n_components)."""
         return self._votes(Z, [self.reach_], device)[0]
 
-    def judge(
-        self,
-        rows: NDArray,
-        Y: NDArray,
-        w: NDArray | None,
-        Z: NDArray,
-        sizes: Sequence[float],
-        *,
-        device: Any = None,
-    ) -> list[Votes]:
-        """Votes of rows for Z with each size: the widest search serves all."""
-        held = clone(self).hold(rows, Y, w)
-        held.prior_ = np.average(Y, axis=0, weights=w)
-        kth = partial(kth_distances, rows, device=device)
-        return held._votes(Z, held.reaches(sizes, len(rows), kth), device)
+    def judge(self, Z: NDArray, sizes: Sequence[float], device: Any = None) -> list[Votes]:
+        """Votes for new rows with each size: the widest search serves all."""
+        kth = partial(kth_distances, self.rows_, device=device)
+        return self._votes(Z, self.reaches(sizes, len(self.rows_), kth), device)
 
     def _votes(self, Z: NDArray, reaches: list[Any], device: Any) -> list[Votes]:
         """Votes for each reach, a block of queries after the other: pairs of one are held."""
-        X, Y, w = References(self.rows_, device), self.targets_, self.weights_
-        reach = max(reaches)
+        X, reach = References(self.rows_, device), max(reaches)
         step = max(1, MAX_PAIRS // self.most(reach, len(X)))
-        found = (self.search(Z[s : s + step], X, reach) for s in range(0, max(len(Z), 1), step))
-        # a map lets go of a block before it takes the next
-        blocks = list(map(partial(self._tallied, Y=Y, w=w, reaches=reaches), found))
-        return [join_votes(parts) for parts in zip(*blocks, strict=True)]
 
-    def _tallied(
-        self, near: Neighborhoods, Y: NDArray, w: NDArray | None, reaches: list[Any]
-    ) -> list[Votes]:
-        return list(self.tally(near, Y, w, reaches))
+        def block(start: int) -> list[Votes]:
+            near = self.search(Z[start : start + step], X, reach)
+            return list(self.tally(near, self.targets_, self.weights_, reaches))
+
+        blocks = [block(start) for start in range(0, max(len(Z), 1), step)]
+        return [join_votes(parts) for parts in zip(*blocks, strict=True)]
 
 
 class KNeighborsRule(NeighborsRule):
@@ -221,7 +171,7 @@ class KNeighborsRule(NeighborsRule):
         return (np.arange(len(D))[:, None] * D.shape[1] + places).ravel()
 
     def tally(
-        self, near: Neighborhoods, Y: NDArray, w: NDArray | None, reaches: Sequence[int]
+        self, near: Neighborhoods, Y: NDArray, w: Weights, reaches: Sequence[int]
     ) -> Iterator[Votes]:
         """Votes of the first rows of each query."""
         D, rows = _by_query(near)
@@ -316,7 +266,7 @@ class RadiusRule(NeighborsRule):
         return np.arange(len(near.rows))
 
     def tally(
-        self, near: Neighborhoods, Y: NDArray, w: NDArray | None, reaches: Sequence[float]
+        self, near: Neighborhoods, Y: NDArray, w: Weights, reaches: Sequence[float]
     ) -> Iterator[Votes]:
         """Votes of the rows within each radius."""
         if self.empty == "nearest":
@@ -324,11 +274,6 @@ class RadiusRule(NeighborsRule):
         else:
             fallback = Votes.plain(np.tile(self.prior_, (near.n_queries, 1)))
         return near.votes(reaches, Y, fallback, weights=self.weights, row_weights=w)
-
-
-def kth_distances(rows: NDArray, k: int, *, device: Any = None) -> NDArray:
-    """Distance of each row to its k-th nearest row, itself the first."""
-    return nearest(rows, rows, k, device=device)[0][:, -1]
 
 
 def _by_query(near: Neighborhoods) -> tuple[NDArray, NDArray]:
