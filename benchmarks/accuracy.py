@@ -22,6 +22,7 @@ from sklearn.model_selection import PredefinedSplit
 
 from benchmarks import report
 from ejop import EGOPRegressor, EJOPClassifier
+from ejop.rules import KNeighborsRule
 
 #: data set -> (file, training rows, test rows, the paper's Euclid, EJOP hNN, EJOP kNN, our goal)
 PAPER: dict[str, tuple[str, int, int, float, float, float, float | None]] = {
@@ -66,11 +67,13 @@ class Shared:
 
     found: dict[Any, tuple[Any, float]] = {}
 
-    def _learn(self, function: Any, A: np.ndarray, rows: np.ndarray, seed: int) -> Any:
-        key = (function, seed, joblib.hash(A), joblib.hash(rows))
+    def _learn(
+        self, function: Any, A: np.ndarray, targets: Any, rows: np.ndarray, seed: int, device: Any
+    ) -> Any:
+        key = (str(function), seed, joblib.hash(A), joblib.hash(rows))
         if key not in self.found:
             start = time.perf_counter()
-            metric = super()._learn(function, A, rows, seed)  # type: ignore[misc]
+            metric = super()._learn(function, A, targets, rows, seed, device)  # type: ignore[misc]
             self.found[key] = (metric, time.perf_counter() - start)
         else:
             self.seconds_saved = getattr(self, "seconds_saved", 0.0) + self.found[key][1]
@@ -119,10 +122,11 @@ def run_mnist(method: str, seed: int, device: str | None) -> dict[str, Any]:
     options = {
         **METHODS[method],
         "scale": "none",  # raw pixels
-        "n_neighbors": k,
         "validation": held,
         "refit": "train",
     }
+    if options["rule"] == "knn":
+        options["rule"] = KNeighborsRule(n_neighbors=k)
     model = SharedClassifier(**options, device=device, random_state=seed)
     return fitted("mnist", method, seed, model, X[:n], y[:n], X[-10_000:], y[-10_000:])
 

@@ -6,17 +6,16 @@ import time
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 from sklearn.pipeline import Pipeline
 
 from benchmarks.common import Goal, Row, log
 from benchmarks.data import digits, shape
 from ejop import EJOP, EJOPClassifier
-from ejop.estimators._predictor import AUTOMATIC, WIDENINGS
-from ejop.functions import RidgeFunction
 from ejop.neighbors import nearest, vote
-from ejop.tuning import NEIGHBORS, POWERS
+from ejop.rules import NEIGHBORS
+from ejop.tuning import FUNCTIONS, POWERS
 
 
 class Neighbors(ClassifierMixin, BaseEstimator):
@@ -69,8 +68,8 @@ def grid_search(*, n: int) -> list[Row]:
     ours.fit(X, y)
     seconds = [time.perf_counter() - start]
     seed = np.random.RandomState(0).randint(2**31 - 1)  # the classifier's own draw
-    names = [AUTOMATIC[-1], *AUTOMATIC[:-1]]  # as the classifier tries them: ties go to the first
-    functions = [_function(name, seed) for name in names]
+    order = [FUNCTIONS[-1], *FUNCTIONS[:-1]]  # as the classifier tries them: ties go to the first
+    functions = [_seeded(function, seed) for function in order]
     peer = GridSearchCV(
         Pipeline([("metric", EJOP(softmax=False, random_state=seed)), ("rule", Neighbors())]),
         {
@@ -88,11 +87,12 @@ def grid_search(*, n: int) -> list[Row]:
     seconds.append(time.perf_counter() - start)
     best = peer.best_params_
     chosen = (
-        names[functions.index(best["metric__function"])],
+        str(order[functions.index(best["metric__function"])]),
         best["metric__power"],
         best["rule__n_neighbors"],
     )
-    same = chosen == tuple(ours.best_params_[n] for n in ("function", "power", "n_neighbors"))
+    found = ours.best_params_
+    same = chosen == (str(found["function"]), found["power"], found["n_neighbors"])
     scores = (ours.cv_results_["mean_test_score"], peer.cv_results_["mean_test_accuracy"])
     apart = np.abs(np.sort(scores[0]) - np.sort(scores[1])).max()
     return [
@@ -110,7 +110,5 @@ def grid_search(*, n: int) -> list[Row]:
     ]
 
 
-def _function(name: str, seed: int) -> Any:
-    if name in WIDENINGS:
-        return RidgeFunction(widening=WIDENINGS[name], random_state=seed)
-    return name
+def _seeded(function: Any, seed: int) -> Any:
+    return function if isinstance(function, str) else clone(function).set_params(random_state=seed)

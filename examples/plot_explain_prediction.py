@@ -12,10 +12,11 @@ from sklearn.datasets import load_wine
 from sklearn.model_selection import train_test_split
 
 from ejop import EJOPClassifier
+from ejop.rules import KNeighborsRule
 
 X, y = load_wine(return_X_y=True, as_frame=True)
 A, B, a, b = train_test_split(X, y, test_size=0.4, random_state=0, stratify=y)
-model = EJOPClassifier(n_neighbors=9, random_state=0).fit(A, a)
+model = EJOPClassifier(KNeighborsRule(n_neighbors=9), random_state=0).fit(A, a)
 print(f"accuracy on test rows: {model.score(B, b):.3f}")
 print(model.best_params_)
 

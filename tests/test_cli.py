@@ -31,6 +31,7 @@ from ejop.cli.models import (
 )
 from ejop.cli.tables import read_table
 from ejop.cli.training import TrainingTable, targets
+from ejop.functions import RidgeFunction
 from ejop.learners import LMNN
 
 EXECUTABLE = Path(sys.executable).parent / "ejop"
@@ -679,7 +680,9 @@ def test_damaged_models(made, call, tmp_path):
 
 
 @pytest.mark.parametrize("rule", ["knn", "hnn", "ridge"])
-@pytest.mark.parametrize("function", ["kernel", "ball", "knn", "ridge", "ridge-wide"])
+@pytest.mark.parametrize(
+    "function", ["kernel", "ball", "knn", "ridge", RidgeFunction(widening=2.0)]
+)
 def test_saved_models_answer_alike(rule, function, tmp_path, rng):
     X = pd.DataFrame(rng.normal(size=(60, 4)), columns=[*"abcd"])
     X["e"] = rng.choice(["u", "v"], 60)
@@ -772,7 +775,7 @@ def test_report_gets_rows_the_model_has_not_seen(made, call, tmp_path, monkeypat
     code, out, err = call("fit", train, "-t", "label", "-o", model, "--report", page, *QUICK)
     assert code == 0, err
     assert "held out 32 rows for the report; the model learns from the other 127" in err
-    assert (page.read_text(), len(seen["y"]), len(seen["model"]._rows)) == ("<html>", 32, 127)
+    assert (page.read_text(), len(seen["y"]), len(seen["model"].rule_.rows_)) == ("<html>", 32, 127)
     assert seen["names"] == list(seen["X"].columns)
     assert seen["title"] == "label in train.csv"
     page.unlink()

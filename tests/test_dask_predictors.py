@@ -15,6 +15,7 @@ from ejop._dask import plan as plan_module
 from ejop._dask import predictors as predictors_module
 from ejop._dask import rows as rows_module
 from ejop.dask import DaskEGOPRegressor, DaskEJOPClassifier
+from ejop.rules import KNeighborsRule, RadiusRule
 
 X, Y, _ = make_multi_index(240, 4, random_state=2)
 NAMES = np.array(["red", "green", "blue"])[Y]
@@ -43,10 +44,10 @@ def compute(client, *lazy):
     "parameters",
     [
         {},
-        {"weights": "distance", "n_neighbors": 5},
+        {"rule": KNeighborsRule(n_neighbors=5, weights="distance")},
         {"rule": "hnn"},
-        {"rule": "hnn", "radius": 0.05, "empty": "prior", "weights": "distance"},
-        {"rule": "hnn", "radius": 0.05},
+        {"rule": RadiusRule(radius=0.05, empty="prior", weights="distance")},
+        {"rule": RadiusRule(radius=0.05)},
         {"rule": "ridge"},
         {"class_weight": "balanced"},
         {"class_weight": {"red": 5.0}},
@@ -81,7 +82,7 @@ def test_ties_fall_as_in_the_twin(client):
     labels = rng.integers(0, 4, size=240)
     queries = rng.integers(0, 8, size=(200, 2)) / 2
     for k in (1, 6):
-        parameters = {**QUICK, "power": 0.0, "scale": "none", "n_neighbors": k}
+        parameters = {**QUICK, "power": 0.0, "scale": "none", "rule": KNeighborsRule(k)}
         local = EJOPClassifier(**parameters).fit(rows, labels)
         model = DaskEJOPClassifier(client=client, **parameters).fit(cut(rows), cut(labels))
         (answers,) = compute(client, model.predict(da.from_array(queries, chunks=(70, -1))))
@@ -109,6 +110,8 @@ def test_twin_with_its_rows(client):
     np.testing.assert_allclose(plain.explain(X[:9]), local.explain(X[:9]), atol=1e-9)
     for one, other in zip(plain.kneighbors(X[:9]), local.kneighbors(X[:9]), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-9)
+    assert not hasattr(model.rule_, "rows_")  # the client's own stays light
+    np.testing.assert_allclose(model.feature_importances_, local.feature_importances_, atol=1e-9)
     light = model.to_local(references=False)
     np.testing.assert_allclose(light.transform(X), local.transform(X), atol=1e-9)
     assert model.score(cut(X), cut(NAMES)) == local.score(X, NAMES)
@@ -120,13 +123,27 @@ def test_twin_with_its_rows(client):
 def test_tuning_takes_a_sample_and_the_metric_all_rows(client):
     model = DaskEJOPClassifier(tuning_rows=100, client=client, **QUICK).fit(cut(X), cut(Y))
     assert model.plan_.n_rows == 240
-    assert len(model.to_local()._rows) == 240
+    assert len(model.to_local().rule_.rows_) == 240
     (answers,) = compute(client, model.predict(cut(X)))
     assert np.mean(answers == Y) > 0.6
     untuned = DaskEJOPClassifier(refit=False, client=client, **QUICK).fit(cut(X), cut(Y))
     assert untuned.best_score_ > 0.5
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="`refit`=False, which keeps only the results"):
         untuned.predict(cut(X))
+
+
+@pytest.mark.parametrize("rule", ["knn", "hnn", "ridge"])
+def test_weights_of_rows(client, rule):
+    """The rows that weigh nothing are the last, so that both sides draw the same held-out rows."""
+    w = np.random.default_rng(1).uniform(0.5, 2, 240) * (np.arange(240) < 200)
+    options = {**QUICK, "rule": rule, "class_weight": {"red": 2.0}}
+    local = EJOPClassifier(**options).fit(X, NAMES, sample_weight=w)
+    model = DaskEJOPClassifier(client=client, **options)
+    model.fit(cut(X), cut(NAMES), sample_weight=cut(w))
+    assert model.best_params_ == local.best_params_
+    answers, none = compute(client, model.predict_proba(cut(X)), model.predict(cut(X)[:0]))
+    np.testing.assert_allclose(answers, local.predict_proba(X), atol=1e-8)
+    assert len(none) == 0
 
 
 @pytest.mark.parametrize("scale", ["none", "robust", "hellinger"])
@@ -188,6 +205,11 @@ def test_references_on_one_worker_answer_the_same(client, monkeypatch):
             lambda c: DaskEJOPClassifier(refit="train", client=c).fit(cut(X), cut(Y)),
             ValueError,
             "`refit`='train' is not there on a cluster",
+        ),
+        (
+            lambda c: DaskEJOPClassifier(class_weight={0: 0.0}, client=c).fit(cut(X), cut(Y)),
+            ValueError,
+            "leaves out a class; on a cluster leave its rows out",
         ),
         (lambda c: DaskEJOPClassifier(client=c).fit(X, Y), TypeError, "takes Dask arrays"),
         (lambda c: DaskEJOPClassifier(client=c).predict(cut(X)), NotFittedError, "not fitted"),

@@ -405,13 +405,13 @@ def test_rounds_are_expressed_in_the_features_that_went_in(wine):
     """A metric learned in the space of an earlier one: chain rule, checked by derivatives."""
     X, y = wine
     model = EJOPClassifier(**QUICK).fit(X, y)
-    model._before = np.random.default_rng(0).normal(size=(13, 13))
+    model.before_ = np.random.default_rng(0).normal(size=(13, 13))
     source = fitted(model)
     M = model.metric_estimator_.outer_product_
-    np.testing.assert_allclose(source.matrix, model._before.T @ M @ model._before)
+    np.testing.assert_allclose(source.matrix, model.before_.T @ M @ model.before_)
     assert source.output_importances() is None
     drawn(SpectrumDisplay.from_estimator(model))
-    Z = model.metric_estimator_.function_.X_ @ np.linalg.inv(model._before).T
+    Z = model.metric_estimator_.function_.X_ @ np.linalg.inv(model.before_).T
     np.testing.assert_allclose(source.training().rows, Z, atol=1e-8)
 
 

@@ -1,22 +1,41 @@
 """EJOPClassifier and EGOPRegressor: better neighbours, tuned honestly."""
 
-import weakref
+import pickle
+import tracemalloc
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import SelectFromModel
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold, PredefinedSplit, train_test_split
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    PredefinedSplit,
+    StratifiedKFold,
+    cross_validate,
+    train_test_split,
+)
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
-from ejop import EGOPRegressor, EJOPClassifier, neighbors
+from ejop import EJOP, EGOPRegressor, EJOPClassifier
+from ejop.functions import RidgeFunction
 from ejop.neighbors import nearest, vote, within
+from ejop.rules import NEIGHBORS, RULES, KNeighborsRule, RadiusRule, RidgeRule
 from ejop.scaling import HellingerScaler, scale_candidates
-from ejop.tuning import GAIN, MAX_DRAWS, NEIGHBORS, POWERS, Setting, Table, holdouts
+from ejop.tuning import FUNCTIONS, GAIN, MAX_DRAWS, POWERS, Judgements, Setting, holdouts
+
+EXPECTED_FAILURES = {
+    "check_sample_weight_equivalence_on_dense_data": (
+        "held-out rows are drawn and neighbours counted by rows: a row of weight 2 is one of them"
+    ),
+}
 
 
 @parametrize_with_checks(
@@ -25,7 +44,8 @@ from ejop.tuning import GAIN, MAX_DRAWS, NEIGHBORS, POWERS, Setting, Table, hold
         EJOPClassifier("hnn", function="kernel", scale="standard"),
         EGOPRegressor(function="kernel", scale="standard"),
         HellingerScaler(),
-    ]
+    ],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )
 @pytest.mark.filterwarnings("ignore:every difference is zero")  # tiny data of some checks
 def test_scikit_learn_checks(estimator, check):
@@ -93,7 +113,7 @@ def test_shapes_names_and_frames(wine, fitted):
 def test_neighbours_are_those_of_the_learned_metric(wine, fitted):
     Xa, Xb, ya, _ = wine
     Z, R = fitted.transform(Xb), fitted.transform(Xa)
-    peer = KNeighborsClassifier(fitted.n_neighbors_, algorithm="brute").fit(R, ya)
+    peer = KNeighborsClassifier(fitted.rule_.n_neighbors_, algorithm="brute").fit(R, ya)
     assert np.mean(peer.predict(Z) == fitted.predict(Xb)) > 0.98  # but for ties
     np.testing.assert_allclose(fitted.kneighbors(Xb, 3)[0], peer.kneighbors(Z, 3)[0], rtol=1e-6)
 
@@ -122,8 +142,9 @@ def test_explanations_survive_several_rounds(wine):
 def test_rounds_are_kept_only_if_they_gain():
     X, y = load_digits(return_X_y=True)
     X, y = X[:600], y[:600]
-    one = EJOPClassifier(function="ridge", scale="none", random_state=0).fit(X, y)
-    many = EJOPClassifier(function="ridge", scale="none", n_iter=3, random_state=0).fit(X, y)
+    options = {"function": RidgeFunction(widening=1.0), "scale": "none", "random_state": 0}
+    one = EJOPClassifier(**options).fit(X, y)
+    many = EJOPClassifier(n_iter=3, **options).fit(X, y)
     assert many.best_score_ >= one.best_score_
     if many.best_params_["n_iter"] == 1:
         np.testing.assert_array_equal(many.components_, one.components_)
@@ -131,37 +152,37 @@ def test_rounds_are_kept_only_if_they_gain():
         assert many.best_score_ > one.best_score_
 
 
-@pytest.mark.parametrize("rule", ["knn", "hnn", "ridge"])
+@pytest.mark.parametrize("rule", [KNeighborsRule(3), RadiusRule(), RidgeRule()])
 def test_noise_labels_score_at_chance(rule):
     """Leakage: the metric has seen its labels, so judging it by them would read far too well."""
     rng = np.random.default_rng(0)
     scores, chance = [], []
     for _ in range(3):
         X, y = rng.normal(size=(300, 40)), rng.integers(2, size=300)
-        model = EJOPClassifier(
-            rule, function="ridge", scale="none", power=1.0, n_neighbors=3, random_state=0
-        ).fit(X, y)
+        function = RidgeFunction(widening=1.0)
+        model = EJOPClassifier(rule, function=function, scale="none", power=1.0, random_state=0)
+        model.fit(X, y)
         scores.append(model.best_score_)
         chance.append(max(np.mean(y), 1 - np.mean(y)))
         in_sample = model.fit(X, y).score(X, y)
-        assert in_sample > 0.6 or rule == "hnn"
+        assert in_sample > 0.6 or isinstance(rule, RadiusRule)
     assert np.mean(scores) < np.mean(chance) + 0.06
 
 
 def test_the_metric_of_a_split_has_not_seen_the_rows_that_judge(monkeypatch, wine):
     Xa, _, ya, _ = wine
     seen = []
-    original = EJOPClassifier._learn
+    original = EJOP.fit
 
-    def learn(self, function, A, rows, seed):
-        seen.append(rows)
-        return original(self, function, A, rows, seed)
+    def fit(self, X, y, sample_weight=None):
+        seen.append(len(X))
+        return original(self, X, y, sample_weight)
 
-    monkeypatch.setattr(EJOPClassifier, "_learn", learn)
+    monkeypatch.setattr(EJOP, "fit", fit)
     model = EJOPClassifier(function="kernel", scale="standard", validation=0.25, random_state=0)
     model.fit(Xa, ya)
     n = len(Xa)
-    assert [len(rows) for rows in seen] == [n - round(0.25 * n)] * MAX_DRAWS + [n]
+    assert seen == [n - round(0.25 * n)] * MAX_DRAWS + [n]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -230,9 +251,8 @@ def test_empty_balls_answer_as_asked():
     X, y = X[:120], y[:120]  # 50, 50, 20
     far = np.array([[100.0, 100, 100, 100]])
     for empty, expected in (("nearest", None), ("prior", [50 / 120, 50 / 120, 20 / 120])):
-        model = EJOPClassifier(
-            "hnn", function="kernel", scale="none", radius=0.5, empty=empty, random_state=0
-        ).fit(X, y)
+        rule = RadiusRule(radius=0.5, empty=empty)
+        model = EJOPClassifier(rule, function="kernel", scale="none", random_state=0).fit(X, y)
         p = model.predict_proba(far)[0]
         if expected is None:
             assert p.max() == 1
@@ -240,33 +260,27 @@ def test_empty_balls_answer_as_asked():
             np.testing.assert_allclose(p, expected)
 
 
-def test_balls_are_counted_in_blocks(wine, monkeypatch):
-    Xa, Xb, ya, _ = wine
-    options = {"weights": "distance", "random_state": 0}
-    whole = EJOPClassifier("hnn", **options).fit(Xa, ya)
-    sizes, seen = [], []
-    plain = neighbors._balls
-
-    def spy(*args):
-        assert all(ball() is None for ball in seen)  # one block's pairs at a time
-        balls = plain(*args)
-        seen.append(weakref.ref(balls))
-        sizes.append(balls.n_queries)
-        return balls
-
-    monkeypatch.setattr(neighbors, "_balls", spy)
-    monkeypatch.setattr(neighbors, "MAX_PAIRS", 7 * len(Xa))
-    parts = EJOPClassifier("hnn", **options).fit(Xa, ya)
-    assert parts.best_params_ == whole.best_params_
-    np.testing.assert_array_equal(parts.predict_proba(Xb), whole.predict_proba(Xb))
-    assert max(sizes) < 15
-    assert len(sizes) > len(Xb) // 15
+def test_votes_are_counted_in_blocks():
+    """Neither all pairs of a ball nor the targets of all neighbours are held at once."""
+    rng = np.random.default_rng(0)
+    rows, Y = rng.normal(size=(4000, 2)), np.eye(40)[rng.integers(40, size=4000)]
+    Z = rng.normal(size=(8000, 2))
+    ball, near = RadiusRule(radius=9.0).fit(rows, Y), KNeighborsRule(21).fit(rows, Y)
+    for rule, megabytes in ((ball, 800), (near, 60)):  # at once: 1280 MB and 54 MB beside answers
+        tracemalloc.start()
+        votes = rule.votes(Z)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < megabytes * 1e6
+        some = rule.votes(Z[5000:5010])
+        np.testing.assert_array_equal(votes.values[5000:5010], some.values)
+        np.testing.assert_array_equal(votes.nearness[5000:5010], some.nearness)
 
 
 def test_hnn_tunes_its_radius(wine):
     Xa, Xb, ya, yb = wine
     model = EJOPClassifier("hnn", random_state=0).fit(Xa, ya)
-    assert model.radius_ > 0
+    assert model.rule_.radius_ > 0
     assert "radius_quantile" in model.best_params_
     assert model.score(Xb, yb) > 0.93
 
@@ -299,7 +313,8 @@ def test_scales(rng):
 def test_balanced_classes_hear_the_small_one(rng):
     X = np.r_[rng.normal(0, 1, (380, 3)), rng.normal(1.2, 1, (20, 3))]
     y = np.r_[np.zeros(380, int), np.ones(20, int)]
-    settings = {"function": "kernel", "scale": "none", "n_neighbors": 15, "random_state": 0}
+    settings = {"rule": KNeighborsRule(15), "function": "kernel", "scale": "none"}
+    settings["random_state"] = 0
     plain = EJOPClassifier(**settings).fit(X, y).predict(X)
     balanced = EJOPClassifier(**settings, class_weight="balanced").fit(X, y).predict(X)
     assert (balanced == 1)[380:].mean() > (plain == 1)[380:].mean() + 0.2
@@ -312,7 +327,7 @@ def test_regression_with_one_and_several_outputs(rng):
     model = EGOPRegressor(random_state=0).fit(X[:400], Y[:400])
     assert model.predict(X[400:]).shape == (100, 2)
     assert model.score(X[400:], Y[400:]) > plain + 0.1
-    assert model.explain(X[:5]).shape == (5, 6, 2)
+    assert model.explain(X[:5]).shape == (5, 2, 6)
     for rule in ("knn", "hnn", "ridge"):
         single = EGOPRegressor(rule, validation=2, random_state=0).fit(X[:400], Y[:400, 0])
         assert single.predict(X[400:]).shape == (100,)
@@ -346,10 +361,9 @@ def test_only_tuning_without_refit(wine):
     Xa, Xb, ya, _ = wine
     model = EJOPClassifier(function="kernel", refit=False, random_state=0).fit(Xa, ya)
     assert model.best_score_ > 0.8
-    from sklearn.exceptions import NotFittedError
-
-    with pytest.raises(NotFittedError):
-        model.predict(Xb)
+    for use in (model.predict, model.transform, model.kneighbors, model.pair_distance):
+        with pytest.raises(NotFittedError, match="`refit`=False, which keeps only the results"):
+            use(Xb)
 
 
 def test_refit_on_the_training_part_leaves_held_out_rows_out(wine):
@@ -363,7 +377,7 @@ def test_refit_on_the_training_part_leaves_held_out_rows_out(wine):
         refit="train",
         power=model.best_params_["power"],
         scale=model.best_params_["scale"],
-        n_neighbors=model.n_neighbors_,
+        rule=KNeighborsRule(model.rule_.n_neighbors_),
         **options,
     ).fit(Xa, changed)
     np.testing.assert_allclose(again.components_, model.components_)
@@ -395,7 +409,7 @@ def test_notebooks_show_the_plan(wine, fitted):
 
 def test_plain_distance_wins_unless_it_is_beaten_by_half_a_standard_error():
     plain, learned = Setting("none", "f", 0.0, None, 3), Setting("none", "f", 1.0, None, 3)
-    table = Table()
+    table = Judgements()
     for a, b in ((0.80, 0.84), (0.80, 0.76), (0.80, 0.82), (0.80, 0.80)):  # gain 0.5 % +- 1.7 %
         table.add(plain, a, 0.1)
         table.add(learned, b, 0.1)
@@ -405,3 +419,249 @@ def test_plain_distance_wins_unless_it_is_beaten_by_half_a_standard_error():
     table.add(learned, 0.84, 0.1)  # gain 1.2 % +- 1.5 %
     assert table.unless_plain_does(learned) == learned
     assert table.unless_plain_does(plain) == plain
+
+
+# rules as objects ---------------------------------------------------------------------------------
+
+
+def test_rules_are_small_estimators(rng):
+    rows, Y = rng.normal(size=(60, 3)), np.eye(2)[rng.integers(2, size=60)]
+    Z = rng.normal(size=(9, 3))
+    for name, kind in RULES.items():
+        rule = kind()
+        assert repr(rule) == f"{kind.__name__}()"
+        assert clone(rule).get_params() == rule.get_params()
+        votes = rule.fit(rows, Y).votes(Z)
+        assert votes.values.shape == votes.nearness.shape == (9, 2)
+        assert isinstance(EJOPClassifier(name).fit(rows, Y[:, 0]).rule_, kind)
+        empty = rule.votes(Z[:0]) if name != "ridge" else votes
+        assert empty.values.shape[1] == 2
+
+
+@pytest.mark.parametrize("rule", [KNeighborsRule(), RadiusRule(), RidgeRule()])
+def test_sizes_are_judged_as_a_rule_of_that_size_would_vote(rng, rule):
+    rows, Y, w = rng.normal(size=(80, 2)), rng.normal(size=(80, 2)), rng.uniform(0.5, 2, 80)
+    Z, sizes = rng.normal(size=(20, 2)) * 2, rule.candidates(80)
+    held = clone(rule).hold(rows, Y, w)
+    for size, votes in zip(sizes, held.judge(Z, sizes), strict=True):
+        alone = clone(rule).fit(rows, Y, w, size=size).votes(Z)
+        np.testing.assert_allclose(votes.values, alone.values)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (KNeighborsRule(0), "'n_neighbors' parameter of KNeighborsRule"),
+        (RadiusRule(radius=-1.0), "'radius' parameter of RadiusRule"),
+        (RadiusRule(empty="none"), "'empty' parameter of RadiusRule"),
+        (KNeighborsRule(weights="none"), "'weights' parameter of KNeighborsRule"),
+        ("nearest", "'rule' parameter of EJOPClassifier"),
+        (5, "'rule' parameter of EJOPClassifier"),
+    ],
+)
+def test_rules_refuse_what_will_not_do(wine, rule, message):
+    with pytest.raises(ValueError, match=message):
+        EJOPClassifier(rule).fit(wine[0], wine[2])
+
+
+def test_grids_over_a_rule(wine):
+    Xa, _, ya, _ = wine
+    model = EJOPClassifier(KNeighborsRule(), function="kernel", scale="standard", random_state=0)
+    search = GridSearchCV(model, {"rule__n_neighbors": [1, 7]}, cv=2).fit(Xa, ya)
+    best = search.best_estimator_
+    assert best.rule_.n_neighbors_ == search.best_params_["rule__n_neighbors"]
+    assert best.best_params_["n_neighbors"] == best.rule_.n_neighbors_
+
+
+def test_a_refit_with_another_rule_leaves_nothing_stale(wine):
+    Xa, Xb, ya, _ = wine
+    model = EJOPClassifier("knn", function="kernel", scale="standard", random_state=0).fit(Xa, ya)
+    model.set_params(rule="ridge").fit(Xa, ya)
+    assert "n_neighbors" not in model.best_params_
+    assert "param_size" not in model.cv_results_
+    assert not hasattr(model.rule_, "n_neighbors_")
+    assert model.kneighbors(Xb)[1].shape == (len(Xb), 5)
+    model.set_params(rule=RadiusRule(radius=1.5)).fit(Xa, ya)
+    assert model.best_params_["radius"] == model.rule_.radius_ == 1.5
+    assert "radius_quantile" not in model.best_params_
+    model.set_params(refit=False).fit(Xa, ya)
+    assert not hasattr(model, "rule_")
+
+
+# one type, few rows -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", [KNeighborsRule(5), RadiusRule(radius=1.5)])
+def test_float32_rows_stay_float32_and_answer_alike(rule):
+    """Distances tie everywhere, and the rounding of a type must not order them."""
+    rng = np.random.default_rng(1)
+    X, y = rng.integers(0, 5, size=(900, 6)) * 1.0, rng.integers(3, size=900)
+    options = {"function": "kernel", "scale": "none", "power": 0.0, "validation": 2}
+    double = EJOPClassifier(rule, **options).fit(X[:600], y[:600])
+    rows = X.astype(np.float32)
+    single = EJOPClassifier(rule, **options).fit(rows[:600], y[:600])
+    assert single.rule_.rows_.dtype == single.transform(rows).dtype == np.float32
+    distances, near = single.kneighbors(rows[600:], 5)
+    assert distances.dtype == np.float32
+    np.testing.assert_array_equal(near, double.kneighbors(X[600:], 5)[1])
+    np.testing.assert_array_equal(single.predict(rows[600:]), double.predict(X[600:]))
+
+
+@pytest.mark.parametrize(("n", "validation"), [(26, 5), (4, 0.2), (4, 5), (6, 3)])
+@pytest.mark.parametrize("rule", ["knn", "hnn"])
+def test_few_rows(rng, n, validation, rule):
+    """Folds of 26 rows admit different numbers of neighbours; four rows hold none out."""
+    X, y = rng.normal(size=(n, 2)), np.arange(n) % 2
+    model = EJOPClassifier(rule, function="kernel", validation=validation, random_state=0)
+    model.fit(X, y)
+    assert model.predict(X).shape == (n,)
+    assert len(pd.DataFrame(model.cv_results_)) > 0 or n == 4
+    assert np.isnan(model.best_score_) == (n == 4)
+    given = EJOPClassifier(KNeighborsRule(30), function="kernel", validation=validation)
+    assert given.fit(X, y).rule_.n_neighbors_ == n
+
+
+# functions ----------------------------------------------------------------------------------------
+
+
+def test_ridge_means_what_it_means_in_ejop(wine):
+    Xa, _, ya, _ = wine
+    model = EJOPClassifier(function="ridge", scale="none", random_state=0).fit(Xa, ya)
+    seed = model.metric_estimator_.random_state
+    ejop = EJOP("ridge", softmax=False, n_queries=len(Xa), random_state=seed).fit(Xa, ya)
+    np.testing.assert_allclose(model.metric_estimator_.outer_product_, ejop.outer_product_)
+    assert model.metric_estimator_.function_.widening == RidgeFunction().widening
+
+
+def test_automatic_functions_are_told_as_objects(fitted):
+    told = {str(function) for function in fitted.cv_results_["param_function"]}
+    assert told == {"kernel", "RidgeFunction(widening=1.0)", "RidgeFunction(widening=2.0)"}
+    assert str(fitted.best_params_["function"]) in told
+    assert [str(f) for f in FUNCTIONS] == ["kernel", *sorted(told - {"kernel"})]
+
+
+# weights ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", ["knn", "hnn", "ridge"])
+def test_rows_of_weight_zero_are_no_rows(rng, rule):
+    X, y = rng.normal(size=(90, 3)), rng.integers(2, size=90)
+    w = rng.uniform(0.5, 2, 90)
+    w[::3] = 0
+    kept = np.flatnonzero(w)
+    options = {"function": "kernel", "power": 1.0, "scale": "standard", "random_state": 0}
+    folds = np.arange(90) % 4
+    for validation, same in ((0.2, 0.2), (PredefinedSplit(folds), PredefinedSplit(folds[kept]))):
+        for kind in (EJOPClassifier, EGOPRegressor):
+            model = kind(rule, validation=validation, **options).fit(X, y, sample_weight=w)
+            few = kind(rule, validation=same, **options).fit(X[kept], y[kept], w[kept])
+            assert model.best_params_ == few.best_params_
+            assert model.best_score_ == few.best_score_
+            np.testing.assert_array_equal(model.predict(X), few.predict(X))
+            np.testing.assert_array_equal(model.kept_, kept)
+            np.testing.assert_array_equal(model.kneighbors(X)[1], kept[few.kneighbors(X)[1]])
+
+
+def test_weights_of_rows_and_classes_multiply(rng):
+    X, y = rng.normal(size=(80, 3)), rng.choice(["a", "b"], 80)
+    w = rng.uniform(0.5, 2, 80)
+    options = {"function": "kernel", "scale": "none", "random_state": 0}
+    both = EJOPClassifier(class_weight={"a": 3.0}, **options).fit(X, y, sample_weight=w)
+    product = EJOPClassifier(**options).fit(X, y, sample_weight=w * np.where(y == "a", 3, 1))
+    np.testing.assert_allclose(both.predict_proba(X), product.predict_proba(X))
+    assert both.best_score_ == pytest.approx(product.best_score_)
+    weighted = EJOPClassifier(class_weight="balanced", **options).fit(X, y, sample_weight=w)
+    totals = np.array([weighted.rule_.weights_[y == name].sum() for name in "ab"])
+    np.testing.assert_allclose(totals, w.sum() / 2)
+    with pytest.raises(ValueError, match="1 class, 'b'"):
+        EJOPClassifier(class_weight={"a": 0.0}, **options).fit(X, y)
+    with pytest.raises(ValueError, match="1 rows have a weight above zero"):
+        EJOPClassifier().fit(X, y, sample_weight=np.eye(80)[0])
+
+
+def test_weights_are_routed(wine):
+    from sklearn import config_context
+
+    Xa, _, ya, _ = wine
+    with config_context(enable_metadata_routing=True):
+        model = EJOPClassifier(function="kernel", scale="standard", random_state=0)
+        model.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        weights = {"sample_weight": np.where(ya == 0, 1.0, 0.5)}
+        found = cross_validate(model, Xa, ya, cv=StratifiedKFold(2), params=weights)
+    assert found["test_score"].min() > 0.8
+
+
+# as a linear metric -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", ["none", "standard", "robust", "hellinger"])
+def test_predictors_are_metrics_of_the_rows_that_are_passed(wine, scale):
+    Xa, Xb, ya, _ = wine
+    frame = pd.DataFrame(Xa, columns=[f"c{i}" for i in range(13)])
+    model = EJOPClassifier(function="kernel", scale=scale, n_iter=2, random_state=0).fit(frame, ya)
+    pairs = np.stack([Xb[:5], Xb[5:10]], axis=1)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        Z = model.transform(Xb)
+    expected = np.linalg.norm(Z[:5] - Z[5:10], axis=1)
+    np.testing.assert_allclose(model.pair_distance(pairs), expected)
+    metric = pickle.loads(pickle.dumps(model.get_metric()))
+    assert metric(Xb[0], Xb[5]) == pytest.approx(expected[0])
+    with pytest.raises(ValueError, match="`pairs` has shape"):
+        model.pair_distance(Xb)
+    model.scaler_.transform(frame)  # without a word on names
+    if scale == "hellinger":
+        with pytest.raises(ValueError, match=r"no matrix in the units.*pair_distance"):
+            model.get_mahalanobis_matrix()
+        return
+    gap = pairs[:, 0] - pairs[:, 1]
+    squared = np.einsum("nd,de,ne->n", gap, model.get_mahalanobis_matrix(), gap)
+    np.testing.assert_allclose(np.sqrt(squared), expected)
+
+
+def test_importances_select_columns_whatever_their_units(rng):
+    X = rng.normal(size=(300, 5))
+    y = (X[:, 1] + 0.5 * X[:, 3] > 0).astype(int)
+    units = np.array([1.0, 1e-3, 10.0, 1e3, 1.0])
+    model = EJOPClassifier(function="kernel", scale="standard", random_state=0)
+    plain, other = (clone(model).fit(rows, y).feature_importances_ for rows in (X, X * units))
+    np.testing.assert_allclose(plain, other, rtol=1e-6)
+    assert plain.sum() == pytest.approx(1)
+    chosen = SelectFromModel(model, max_features=2, threshold=-np.inf).fit(X * units, y)
+    np.testing.assert_array_equal(np.flatnonzero(chosen.get_support()), [1, 3])
+    several = EJOPClassifier(function="kernel", scale="none", n_iter=2, random_state=0).fit(X, y)
+    assert several.feature_importances_.argmax() == 1
+    assert EGOPRegressor(function="kernel").fit(X, y).feature_importances_.shape == (5,)
+
+
+def test_arrays_whatever_scikit_learn_is_set_to_give(wine):
+    from sklearn import config_context
+
+    Xa, Xb, ya, yb = wine
+    with config_context(transform_output="pandas"):
+        model = EJOPClassifier(function="kernel", scale="standard", random_state=0).fit(Xa, ya)
+        assert model.score(Xb, yb) > 0.9
+        assert model.transform(Xb).columns[0] == "ejopclassifier0"
+
+
+# devices ------------------------------------------------------------------------------------------
+
+
+def test_predictions_follow_the_device_of_now(wine):
+    torch = pytest.importorskip("torch")
+    Xa, Xb, ya, _ = wine
+    options = {"function": "kernel", "scale": "standard", "random_state": 0}
+    there = EJOPClassifier(device="cpu", **options).fit(Xa, ya)
+    given = EJOPClassifier(**options).fit(torch.as_tensor(Xa), ya)
+    assert given.metric_estimator_.device == "cpu"  # by name: nothing of torch
+    here = EJOPClassifier(**options).fit(Xa, ya)
+    expected = here.predict(Xb)
+    rule = there.rule_
+    seen = []
+    rule.votes = lambda Z, device=None: seen.append(device) or type(rule).votes(rule, Z)
+    np.testing.assert_array_equal(there.predict(Xb), expected)
+    np.testing.assert_array_equal(there.set_params(device=None).predict(Xb), expected)
+    there.predict(torch.as_tensor(Xb))
+    assert seen == ["cpu", None, "cpu"]
+    state = {**vars(given), **vars(given.rule_)}
+    assert not [v for v in state.values() if type(v).__module__.split(".")[0] == "torch"]

@@ -128,9 +128,9 @@ def test_figures_are_those_of_the_model(html, classifier, wine):
 
 def test_before_is_plain_distance_on_the_same_scaling(classifier, wine):
     evidence = gather(fitted(classifier), wine[1], wine[3])
-    plain = KNeighborsClassifier(classifier.n_neighbors_)
-    plain.fit(classifier.scaler_.transform(wine[0].to_numpy()), wine[2])
-    expected = plain.predict(classifier.scaler_.transform(wine[1].to_numpy()))
+    plain = KNeighborsClassifier(classifier.rule_.n_neighbors_)
+    plain.fit(classifier.scaler_.transform(wine[0]), wine[2])
+    expected = plain.predict(classifier.scaler_.transform(wine[1]))
     assert np.mean(evidence.before == expected) > 0.98  # votes may tie
     table = confusion(evidence, evidence.after)
     counts = [[cell["n"] for cell in line] for line in table["cells"]]

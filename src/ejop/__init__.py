@@ -20,7 +20,10 @@ _HOMES = {
     "ejop_matrix": "ejop.estimators",
     "initialize": "ejop.learners",
     "Device": "ejop.sums.engine",
+    "KNeighborsRule": "ejop.rules",
     "OuterProduct": "ejop.sums",
+    "RadiusRule": "ejop.rules",
+    "RidgeRule": "ejop.rules",
     "outer_product": "ejop.sums",
 }
 
@@ -30,7 +33,10 @@ __all__ = [
     "Device",
     "EGOPRegressor",
     "EJOPClassifier",
+    "KNeighborsRule",
     "OuterProduct",
+    "RadiusRule",
+    "RidgeRule",
     "__version__",
     "egop_matrix",
     "ejop_matrix",

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import compute_sample_weight
-from sklearn.utils.validation import check_is_fitted
 
 from ejop._dask.base import CONSTRAINTS, like
 from ejop._dask.metrics import DaskMetric
@@ -22,6 +20,7 @@ from ejop._dask.predictors import DaskPredictor
 from ejop._dask.rows import Rows
 from ejop._sklearn import Interval
 from ejop.estimators import EGOP, EJOP, EGOPRegressor, EJOPClassifier
+from ejop.estimators._classifier import weights_of_classes
 
 __all__ = ["ClusterPlan", "DaskEGOP", "DaskEGOPRegressor", "DaskEJOP", "DaskEJOPClassifier"]
 
@@ -110,7 +109,7 @@ class DaskEJOPClassifier(DaskPredictor, EJOPClassifier):
     The metric of the best setting is then learned from all rows, and neighbours are searched among
     all rows: the nearest of each block, merged with the same ties. Parameters and attributes are
     those of :class:`ejop.EJOPClassifier`, and these. ``scale="robust"`` takes its quantiles, and
-    ``rule="hnn"`` the quantile of its radius, from a sample.
+    ``rule="hnn"`` the quantile of its radius, from a sample. ``rule_`` holds no rows here.
 
     Parameters
     ----------
@@ -150,7 +149,7 @@ class DaskEJOPClassifier(DaskPredictor, EJOPClassifier):
         -------
         p : Dask array of shape (n_samples, n_classes)
         """
-        check_is_fitted(self)
+        self._check_fitted()
         return self._answered(X, "_shares", (len(self.classes_),), np.dtype(float))
 
     def _accept(self, labels: NDArray) -> None:
@@ -162,10 +161,13 @@ class DaskEJOPClassifier(DaskPredictor, EJOPClassifier):
     def _class_weights(self, rows: Rows) -> NDArray | None:
         if self.class_weight is None:
             return None
-        if self.class_weight == "balanced":
-            counts = rows.summary.target
-            return rows.n / (len(counts) * counts)
-        return compute_sample_weight(self.class_weight, self.classes_)
+        found = weights_of_classes(self.class_weight, self.classes_, rows.summary.target)
+        if not found.all():
+            raise ValueError(
+                f"`class_weight`={self.class_weight} leaves out a class; on a cluster leave its "
+                "rows out of X and y."
+            )
+        return found
 
 
 @like(EGOPRegressor, tuning_rows=20_000, reduction="auto", client=None)

@@ -119,6 +119,19 @@ def components(
     return np.sqrt(spectrum)[:, None] * eigenvectors.T[:r]
 
 
+def project(rows: NDArray, L: NDArray) -> NDArray:
+    """Rows mapped by L, in their own type: float32 rows stay float32.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ejop.metric import project
+    >>> project(np.ones((1, 2), dtype=np.float32), np.array([[0.5, 1.0]]))
+    array([[1.5]], dtype=float32)
+    """
+    return rows @ L.T.astype(rows.dtype, copy=False)
+
+
 def pair_distances(L: NDArray, pairs: ArrayLike) -> NDArray:
     """Distance |L (a - b)| of each pair; ``pairs`` has shape (n_pairs, 2, n_features)."""
     pairs = np.asarray(pairs, dtype=np.float64)

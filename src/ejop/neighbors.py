@@ -18,6 +18,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from ejop.executors.threads import n_threads, pools_free, stream
 from ejop.sums.device_search import DeviceSearch
+from ejop.sums.engine import as_device
 
 T = TypeVar("T")
 
@@ -25,19 +26,43 @@ T = TypeVar("T")
 SPARE = 8
 #: queries that a thread searches at once, at the most
 MAX_BLOCK = 512
-#: relative difference of distances below which two are equal
-EQUAL = 1e-9
-#: pairs of a query and a row in its ball that are held at once, some forty bytes each
+#: relative difference of distances below which two are equal, by the type of the rows
+EQUAL = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-5}
+#: pairs of a query and a row near it that are held at once, some forty bytes each
 MAX_PAIRS = 10_000_000
+#: targets of neighbours that are gathered at once
+MAX_TARGETS = 1_000_000
 
 
-def nearest(Q: NDArray, X: NDArray, k: int, *, device: Any = None) -> tuple[NDArray, NDArray]:
+class References:
+    """Rows that several searches share, prepared once; :func:`nearest` and :func:`within` take it
+    in place of X.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+    device : str, torch.device or Device, optional
+        Search there by torch; None is scikit-learn.
+    """
+
+    def __init__(self, X: NDArray, device: Any = None) -> None:
+        self.dtype, (self._n, self.n_features) = X.dtype, X.shape
+        name = as_device(device).name
+        self.search = _Search(X) if name is None else DeviceSearch(X, name)
+
+    def __len__(self) -> int:
+        return self._n
+
+
+def nearest(
+    Q: NDArray, X: NDArray | References, k: int, *, device: Any = None
+) -> tuple[NDArray, NDArray]:
     """The k nearest rows of X for each row of Q, nearest first, equal distances by row number.
 
     Parameters
     ----------
     Q : ndarray of shape (m, n_features)
-    X : ndarray of shape (n_samples, n_features)
+    X : ndarray of shape (n_samples, n_features) or References
     k : int
     device : str or torch.device, optional
         Search there by torch; None is scikit-learn.
@@ -45,6 +70,7 @@ def nearest(Q: NDArray, X: NDArray, k: int, *, device: Any = None) -> tuple[NDAr
     Returns
     -------
     distances, indices : ndarray of shape (m, k)
+        Distances in the type of the rows.
 
     Examples
     --------
@@ -53,22 +79,24 @@ def nearest(Q: NDArray, X: NDArray, k: int, *, device: Any = None) -> tuple[NDAr
     >>> nearest(np.array([[0.0]]), np.array([[1.0], [-1.0], [1.0]]), 2)[1]
     array([[0, 1]])
     """
-    if device is not None:
-        with pools_free():
-            return _nearest(Q, DeviceSearch(X, device), len(X), k)
-    search = _Search(X)
-    found = in_query_blocks(lambda part: _nearest(Q[part], search, len(X), k), Q, X)
+    references = X if isinstance(X, References) else References(X, device)
+    found = in_query_blocks(lambda part: _nearest(Q[part], references, k), Q, references)
     distances, indices = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return distances, indices
 
 
-def _nearest(Q: NDArray, search: _Search | DeviceSearch, n: int, k: int) -> tuple[NDArray, NDArray]:
-    distances, indices = np.empty((len(Q), k)), np.empty((len(Q), k), dtype=np.int64)
+def _nearest(Q: NDArray, references: References, k: int) -> tuple[NDArray, NDArray]:
+    n, kind, search = len(references), _float_type(Q, references), references.search
+    distances, indices = np.empty((len(Q), k), kind), np.empty((len(Q), k), dtype=np.int64)
     open_rows, fetch = np.arange(len(Q)), min(n, k + SPARE)
     while len(open_rows):
         found = search.candidates(Q[open_rows], fetch)
         queries = np.repeat(open_rows, fetch)
-        D = search.distances(Q, queries, found.ravel()).reshape(found.shape)
+        D = (
+            search.distances(Q, queries, found.ravel())
+            .reshape(found.shape)
+            .astype(kind, copy=False)
+        )
         level = _level(D)
         order = np.lexsort((found, level), axis=1)
         D, level = (np.take_along_axis(a, order, axis=1) for a in (D, level))
@@ -103,98 +131,63 @@ def merge_nearest(distances: NDArray, rows: NDArray, k: int) -> NDArray:
     return np.lexsort((rows, _level(distances)), axis=1)[:, :k]
 
 
-def within(Q: NDArray, X: NDArray, radius: float, *, device: Any = None) -> Balls:
+def within(
+    Q: NDArray, X: NDArray | References, radius: float, *, device: Any = None
+) -> Neighborhoods:
     """Rows of X within a radius of each row of Q, with their distances.
 
     Parameters
     ----------
     Q : ndarray of shape (m, n_features)
-    X : ndarray of shape (n_samples, n_features)
+    X : ndarray of shape (n_samples, n_features) or References
     radius : float
     device : str or torch.device, optional
         Search there by torch; None is scikit-learn.
 
     Returns
     -------
-    balls : Balls
+    near : Neighborhoods
 
     Examples
     --------
     >>> import numpy as np
     >>> from ejop.neighbors import within
-    >>> balls = within(np.array([[0.0], [9.0]]), np.array([[1.0], [-2.0], [4.0]]), 2.5)
-    >>> balls.queries, balls.rows, balls.distances
+    >>> near = within(np.array([[0.0], [9.0]]), np.array([[1.0], [-2.0], [4.0]]), 2.5)
+    >>> near.queries, near.rows, near.distances
     (array([0, 0]), array([0, 1]), array([1., 2.]))
     """
-    if device is not None:
-        with pools_free():
-            return _balls(Q, DeviceSearch(X, device), radius)
-    search = _Search(X)
+    kind = _float_type(Q, X)
+    if not len(Q):
+        none = np.empty(0, dtype=np.int64)
+        return Neighborhoods(0, none, none, np.empty(0, kind))
+    references = X if isinstance(X, References) else References(X, device)
+    reach = radius * (1 + EQUAL[kind])
 
     def one(part: slice) -> tuple[NDArray, NDArray, NDArray]:
-        found = _balls(Q[part], search, radius)
-        return found.queries + part.start, found.rows, found.distances
+        queries, rows = references.search.within(Q[part], reach)
+        distances = references.search.distances(Q[part], queries, rows).astype(kind, copy=False)
+        near = distances <= reach
+        return queries[near] + part.start, rows[near], distances[near]
 
-    parts = zip(*in_query_blocks(one, Q, X), strict=True)
-    return Balls(len(Q), *(np.concatenate(part) for part in parts))
+    parts = zip(*in_query_blocks(one, Q, references), strict=True)
+    return Neighborhoods(len(Q), *(np.concatenate(part) for part in parts))
 
 
-def ball_votes(
-    Q: NDArray,
-    X: NDArray,
-    radii: Sequence[float],
-    Y: NDArray,
-    fallback: Votes,
-    *,
-    weights: str,
-    row_weights: NDArray | None,
-    device: Any = None,
-) -> list[Votes]:
-    """Votes of the rows of X within each of some radii of each row of Q, a block after the other.
-
-    Y has shape (n_samples, n_outputs); a query with no row takes its fallback.
-    """
-    search = _Search(X) if device is None else DeviceSearch(X, device)
-
-    def one(part: slice) -> list[Votes]:
-        found = _balls(Q[part], search, max(radii)).votes(
-            radii, Y, fallback[part], weights=weights, row_weights=row_weights
-        )
-        return list(found)  # at once: its pairs go before the next are found
-
-    if device is None:
-        blocks = in_query_blocks(one, Q, X, max_pairs=MAX_PAIRS)
-    else:
+def in_query_blocks(one: Callable[[slice], T], Q: NDArray, references: References) -> list[T]:
+    """Results of blocks of queries, in order: in threads where they are worth it."""
+    m, n = len(Q), len(references)
+    if isinstance(references.search, DeviceSearch):
         with pools_free():
-            blocks = [one(part) for part in _slices(len(Q), max(1, MAX_PAIRS // len(X)))]
-    return [join_votes(parts) for parts in zip(*blocks, strict=True)]
+            return [one(slice(0, m))]
+    threads = n_threads(operations=m * n * (references.n_features + 10))  # ten to rank a distance
+    step = max(1, m if threads == 1 else min(-(-m // threads), MAX_BLOCK))
+    blocks = [slice(s, min(s + step, m)) for s in range(0, max(m, 1), step)]
+    return list(stream(one, blocks, threads))
 
 
-def in_query_blocks(
-    one: Callable[[slice], T], Q: NDArray, X: NDArray, *, max_pairs: float = float("inf")
-) -> list[T]:
-    """Results of blocks of queries, in order: in threads where they are worth it.
-
-    All blocks that are in work hold ``max_pairs`` pairs of a query and a row at the most.
-    """
-    m, n = len(Q), len(X)
-    threads = n_threads(operations=m * n * (X.shape[1] + 10))  # ten to rank a distance
-    step = m if threads == 1 else min(-(-m // threads), MAX_BLOCK)
-    step = int(min(step, max_pairs // (n * threads)))
-    return list(stream(one, _slices(m, max(1, step)), threads))
-
-
-def _slices(m: int, step: int) -> list[slice]:
-    """Consecutive parts of m rows; one empty part for none."""
-    return [slice(s, min(s + step, m)) for s in range(0, max(m, 1), step)]
-
-
-def _balls(Q: NDArray, search: _Search | DeviceSearch, radius: float) -> Balls:
-    reach = radius * (1 + EQUAL)
-    queries, rows = search.within(Q, reach)
-    distances = search.distances(Q, queries, rows)
-    near = distances <= reach
-    return Balls(len(Q), queries[near], rows[near], distances[near])
+def _float_type(Q: NDArray, X: NDArray | References) -> np.dtype:
+    """Type of distances: float32 where all rows are."""
+    return np.result_type(Q.dtype, X.dtype, np.float32)
 
 
 class _Search:
@@ -230,7 +223,7 @@ def _level(D: NDArray) -> NDArray:
     """Distances with those that differ by rounding alone made equal, as ranks along each row."""
     order = np.argsort(D, axis=1, kind="stable")
     ascending = np.take_along_axis(D, order, axis=1)
-    rises = np.diff(ascending, axis=1) > EQUAL * ascending[:, 1:]
+    rises = np.diff(ascending, axis=1) > EQUAL[D.dtype] * ascending[:, 1:]
     ranks = np.concatenate([np.zeros((len(D), 1), int), np.cumsum(rises, axis=1)], axis=1)
     level = np.empty_like(ranks)
     np.put_along_axis(level, order, ranks, axis=1)
@@ -252,13 +245,17 @@ class Votes:
     values: NDArray
     nearness: NDArray
 
-    def __getitem__(self, part: slice) -> Votes:
-        return Votes(self.values[part], self.nearness[part])
+    @classmethod
+    def plain(cls, values: NDArray) -> Votes:
+        """Votes without neighbours: ties go to the first class."""
+        return cls(values, np.tile(np.arange(values.shape[1], dtype=float), (len(values), 1)))
 
     def winners(self) -> NDArray:
-        """Class with most votes, ties to the class with the nearer row."""
+        """Class with most votes, ties to the class with the nearer row, then to the first."""
         top = self.values >= self.values.max(1, keepdims=True) - 1e-12
-        return np.where(top, self.nearness, np.inf).argmin(1)
+        near = np.where(top, self.nearness, np.inf)
+        reach = near.min(1, keepdims=True) * (1 + EQUAL[self.nearness.dtype])
+        return (near <= reach).argmax(1)
 
 
 def join_votes(parts: Sequence[Votes]) -> Votes:
@@ -273,35 +270,39 @@ def vote(
     distances: NDArray, indices: NDArray, Y: NDArray, *, weights: str, row_weights: NDArray | None
 ) -> Votes:
     """Votes of a fixed number of neighbours (m, k) with targets Y (n_samples, n_outputs)."""
-    w = _neighbor_weights(distances, weights)
-    if row_weights is not None:
-        w = w * row_weights[indices]
-    targets = Y[indices]
-    total = w.sum(1, keepdims=True)
-    values = np.einsum("mk,mkc->mc", w, targets) / np.where(total > 0, total, 1)
-    present = targets > 0
-    nearness = np.where(present.any(1), present.argmax(1), np.inf)
+    values, nearness = np.empty((2, len(indices), Y.shape[1]))
+    step = max(1, MAX_TARGETS // max(1, indices.shape[1] * Y.shape[1]))
+    for s in range(0, len(indices), step):
+        part = slice(s, s + step)
+        w = _neighbor_weights(distances[part], weights)
+        if row_weights is not None:
+            w = w * row_weights[indices[part]]
+        targets = Y[indices[part]]
+        total = w.sum(1, keepdims=True)
+        values[part] = np.einsum("mk,mkc->mc", w, targets) / np.where(total > 0, total, 1)
+        present = targets > 0
+        nearness[part] = np.where(present.any(1), present.argmax(1), np.inf)
     return Votes(values, nearness)
 
 
 def _neighbor_weights(distances: NDArray, weights: str) -> NDArray:
     """1, or the inverse distance; a neighbour at distance zero outvotes all others."""
     if weights == "uniform":
-        return np.ones_like(distances)
+        return np.ones(distances.shape)
     exact = distances == 0
-    inverse = 1 / np.where(exact, 1, distances)
+    inverse = 1 / np.where(exact, 1, distances.astype(np.float64))
     return np.where(exact.any(1, keepdims=True), exact, inverse)
 
 
 @dataclass(frozen=True)
-class Balls:
-    """Rows within a radius of each query, as pairs.
+class Neighborhoods:
+    """Rows near each query, as pairs.
 
     Attributes
     ----------
     n_queries : int
     queries, rows : ndarray of shape (n_pairs,)
-        Numbers of the query and of the row, by query, then by row.
+        Numbers of the query and of the row, by query.
     distances : ndarray of shape (n_pairs,)
     """
 
@@ -309,6 +310,15 @@ class Balls:
     queries: NDArray
     rows: NDArray
     distances: NDArray
+
+    def take(self, places: NDArray) -> Neighborhoods:
+        """Some of the pairs, in another order."""
+        pairs = (self.queries[places], self.rows[places], self.distances[places])
+        return Neighborhoods(self.n_queries, *pairs)
+
+    def empty(self) -> NDArray:
+        """Queries without any row."""
+        return np.flatnonzero(np.bincount(self.queries, minlength=self.n_queries) == 0)
 
     def votes(
         self,
@@ -319,14 +329,14 @@ class Balls:
         weights: str,
         row_weights: NDArray | None,
     ) -> Iterator[Votes]:
-        """Votes of the rows within each of some radii no larger than that of the search.
+        """Votes of the rows within each of some radii.
 
-        Y has shape (n_samples, n_outputs); a query with no row takes its fallback.
+        Y has shape (n_samples, n_outputs); a query with no row in the ball takes its fallback.
         """
-        starts = np.searchsorted(self.queries, np.arange(self.n_queries + 1))
+        starts = self._starts()
         nearness = self._nearness(Y, starts)
         for radius in radii:
-            reach = radius * (1 + EQUAL)
+            reach = radius * (1 + EQUAL[self.distances.dtype])
             inside = reach >= self.distances
             w = self._weights(inside, weights)
             if row_weights is not None:
@@ -334,11 +344,25 @@ class Balls:
             pairs = csr_array((w, self.rows, starts), shape=(self.n_queries, len(Y)))
             total = np.asarray(pairs.sum(1))[:, None]
             values = (pairs @ Y) / np.where(total > 0, total, 1)
-            near = np.where(nearness <= reach, nearness, np.inf)
             hit = np.bincount(self.queries[inside], minlength=self.n_queries)[:, None] > 0
-            yield Votes(
-                np.where(hit, values, fallback.values), np.where(hit, near, fallback.nearness)
-            )
+            near = fallback.nearness.astype(nearness.dtype)
+            np.copyto(near, np.where(nearness <= reach, nearness, np.inf), where=hit)
+            yield Votes(np.where(hit, values, fallback.values), near)
+
+    def nearest_votes(self, Y: NDArray) -> Votes:
+        """Votes of each query's nearest row alone, equal distances by row; none may be empty."""
+        lowest = np.minimum.reduceat(self.distances, self._starts()[:-1])
+        reach = lowest * (1 + EQUAL[self.distances.dtype])
+        tied = self.take(np.flatnonzero(self.distances <= reach[self.queries]))
+        first = tied.take(np.lexsort((tied.rows, tied.queries)))
+        one = first.take(first._starts()[:-1])
+        return vote(
+            one.distances[:, None], one.rows[:, None], Y, weights="uniform", row_weights=None
+        )
+
+    def _starts(self) -> NDArray:
+        """Place of each query's first pair, and the number of pairs."""
+        return np.searchsorted(self.queries, np.arange(self.n_queries + 1))
 
     def _weights(self, inside: NDArray, weights: str) -> NDArray:
         """1, or the inverse distance; a row at distance zero outvotes all others."""
@@ -346,12 +370,12 @@ class Balls:
             return inside.astype(float)
         exact = self.distances == 0
         outvoted = np.bincount(self.queries[exact], minlength=self.n_queries) > 0
-        inverse = 1 / np.where(exact, 1, self.distances)
+        inverse = 1 / np.where(exact, 1, self.distances.astype(np.float64))
         return inside * np.where(outvoted[self.queries], exact, inverse)
 
     def _nearness(self, Y: NDArray, starts: NDArray) -> NDArray:
         """Distance of each query's nearest row of each output, infinite for none."""
-        out = np.full((self.n_queries, Y.shape[1]), np.inf)
+        out = np.full((self.n_queries, Y.shape[1]), np.inf, dtype=self.distances.dtype)
         some = np.flatnonzero(np.diff(starts))
         for c in range(Y.shape[1] if len(some) else 0):
             D = np.where(Y[self.rows, c] > 0, self.distances, np.inf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -60,8 +61,32 @@ SCALERS: dict[str, Any] = {
 
 
 def make_scaler(name: str) -> Any:
-    """An unfitted scaler by name."""
-    return SCALERS[name]()
+    """An unfitted scaler by name; it gives arrays whatever scikit-learn is set to give."""
+    return SCALERS[name]().set_output(transform="default")
+
+
+def scaled(scaler: Any, rows: NDArray) -> NDArray:
+    """Rows without column names, as a fitted scaler that may know such names scales them."""
+    nameless = copy(scaler)
+    vars(nameless).pop("feature_names_in_", None)
+    return nameless.transform(rows)
+
+
+def slopes(scaler: Any) -> NDArray | float:
+    """What a fitted scaler multiplies each column by, shape (n_features,); one for none.
+
+    Raises
+    ------
+    ValueError
+        Where the scaler is not linear in each column.
+    """
+    if isinstance(scaler, HellingerScaler):
+        raise ValueError(
+            "scale='hellinger' takes square roots of shares, so that no matrix in the units of "
+            "the columns spans the metric; use pair_distance or get_metric, or the matrix of "
+            "scaled rows, components_.T @ components_."
+        )
+    return 1 / getattr(scaler, "scale_", 1.0)
 
 
 def scale_candidates(X: NDArray) -> list[str]:

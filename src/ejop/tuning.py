@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit, check_cv
 
-from ejop.metric import components
+from ejop.functions import RidgeFunction
+from ejop.metric import components, project
 
+#: estimates of f that ``function="auto"`` tries: ridge at the bandwidth of its smallest
+#: leave-one-out loss, and at twice that
+FUNCTIONS = ("kernel", RidgeFunction(widening=1.0), RidgeFunction(widening=2.0))
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
-NEIGHBORS = (1, 3, 5, 7, 9, 11, 15, 21)
-#: radii, as quantiles of the training rows' distance to their fifth neighbour
-RADII = (0.0, 0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 #: the scale is chosen with so many rows to learn from at the most
 SCALE_ROWS = 1500
 #: a share of held-out rows is drawn this often at the most, until so many rows have judged
@@ -29,6 +30,40 @@ MAX_DRAWS, ENOUGH_ROWS = 12, 1000
 MOST_ROWS = 5000
 #: standard errors by which a metric must beat plain distance
 GAIN = 0.5
+#: pairs of (rows to learn from, rows that judge)
+Splits = list[tuple[NDArray, NDArray]]
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What is to be predicted for the rows of a fit.
+
+    Attributes
+    ----------
+    Y : ndarray of shape (n_samples, n_outputs)
+        One-hot classes or real targets.
+    w : ndarray of shape (n_samples,) or None
+        Weights, none of them zero.
+    """
+
+    Y: NDArray
+    w: NDArray | None = None
+
+    def take(self, rows: NDArray) -> tuple[NDArray, NDArray | None]:
+        """Targets and weights of some rows."""
+        return self.Y[rows], None if self.w is None else self.w[rows]
+
+    @property
+    def variance(self) -> NDArray:
+        """Variance of each output, one where it is zero."""
+        spread = variance(self.Y, self.w)
+        return np.where(spread > 0, spread, 1)
+
+
+def variance(values: NDArray, w: NDArray | None) -> NDArray:
+    """Weighted variance of each column."""
+    mean = np.average(values, axis=0, weights=w)
+    return np.average(np.square(values - mean), axis=0, weights=w)
 
 
 @dataclass(frozen=True)
@@ -37,17 +72,18 @@ class Setting:
 
     Attributes
     ----------
-    scale, function : str
+    scale : str
+    function : str or function object
     power : float
     n_components : int, float, "gap" or None
     size : float
-        Number of neighbours, quantile of the radius, or 0 for ridge.
+        Of the rule: a number of neighbours, a radius or its quantile, 0 for none.
     earlier : tuple of (power, n_components)
         Rounds before this one.
     """
 
     scale: str
-    function: str
+    function: Any
     power: float
     n_components: Any
     size: float
@@ -58,9 +94,15 @@ class Setting:
         """Rounds of metric and function."""
         return len(self.earlier) + 1
 
+    def params(self, size_name: str | None) -> dict[str, Any]:
+        """What was chosen, by name; the size by the rule's name for it."""
+        names = ("scale", "function", "n_iter", "power", "n_components")
+        found = {name: getattr(self, name) for name in names}
+        return found if size_name is None else {**found, size_name: self.size}
+
 
 @dataclass
-class Table:
+class Judgements:
     """Scores of settings over splits; as a table, ``cv_results_``."""
 
     scores: dict[Setting, list[float]] = field(default_factory=dict)
@@ -99,19 +141,16 @@ class Table:
         gain, error = self.better_by(best, rival)
         return best if gain > 0 and gain >= GAIN * error - 1e-12 else rival
 
-    def frame(self, size_name: str) -> dict[str, NDArray]:
+    def frame(self, size_name: str | None) -> dict[str, NDArray]:
         """Columns in the manner of scikit-learn's ``cv_results_``."""
-        names = ["scale", "function", "n_iter", "power", "n_components", "size"]
+        settings = list(self.scores)
         out = {
-            f"param_{size_name if n == 'size' else n}": np.array(
-                [getattr(s, n) for s in self.scores], dtype=object
-            )
-            for n in names
+            f"param_{name}": _column([setting.params(size_name)[name] for setting in settings])
+            for name in Setting("", "", 0, None, 0).params(size_name)
         }
-        by_split = np.array(list(self.scores.values())).reshape(len(self.scores), -1)
-        for i in range(by_split.shape[1]):
-            out[f"split{i}_test_score"] = by_split[:, i]
-        means = np.array([self.score(s) for s in self.scores])
+        for i, scores in enumerate(zip(*self.scores.values(), strict=True)):
+            out[f"split{i}_test_score"] = np.array(scores)
+        means = np.array([self.score(setting) for setting in settings])
         out["mean_test_score"] = means
         out["std_test_score"] = np.array([np.std(v) for v in self.scores.values()])
         out["mean_vote_loss"] = np.array([np.mean(v) for v in self.losses.values()])
@@ -119,26 +158,51 @@ class Table:
         return out
 
 
+def _column(values: list[Any]) -> NDArray:
+    """An array of objects, of which none is taken for a sequence."""
+    out = np.empty(len(values), dtype=object)
+    for i, value in enumerate(values):
+        out[i] = value
+    return out
+
+
 def holdouts(
-    validation: Any, X: NDArray, y: NDArray, *, classifier: bool, random_state: Any
-) -> list[tuple[NDArray, NDArray]]:
+    validation: Any,
+    X: NDArray,
+    y: NDArray,
+    *,
+    classifier: bool,
+    random_state: Any,
+    kept: NDArray | None = None,
+) -> Splits:
     """Pairs of (rows to learn from, rows that judge).
 
     A share is drawn once when it holds a thousand rows, and up to twelve times when it holds fewer;
-    it holds 5000 rows at the most. An integer or a splitter is cross-validation.
+    it holds 5000 rows at the most. An integer or a splitter is cross-validation. ``kept`` are
+    numbers of rows, all by default: a share and folds are drawn among these, a splitter is asked
+    for all rows, and the splits hold places among these.
     """
+    if kept is not None and isinstance(validation, int | float):
+        X, y, kept = X[kept], y[kept], None
     if not isinstance(validation, float):
-        cv = check_cv(validation, y, classifier=classifier)
-        return list(cv.split(X, y))
+        splits = list(check_cv(validation, y, classifier=classifier).split(X, y))
+        return splits if kept is None else _renumbered(splits, kept, len(X))
     n_held = int(np.clip(round(validation * len(X)), 1, MOST_ROWS))
     draws = int(np.clip(-(-ENOUGH_ROWS // n_held), 1, MAX_DRAWS))
     stratify = False
     if classifier:
-        counts = np.bincount(y)
-        counts = counts[counts > 0]
+        counts = np.unique(y, return_counts=True)[1]
         stratify = counts.min() >= 2 and n_held >= len(counts) and len(X) - n_held >= len(counts)
     splitter = StratifiedShuffleSplit if stratify else ShuffleSplit
     return list(splitter(draws, test_size=n_held, random_state=random_state).split(X, y))
+
+
+def _renumbered(splits: Splits, kept: NDArray, n: int) -> Splits:
+    """Splits of n rows as places among the rows that are kept."""
+    place = np.full(n, -1)
+    place[kept] = np.arange(len(kept))
+    found = [[place[rows] for rows in split] for split in splits]
+    return [(seen[seen >= 0], held[held >= 0]) for seen, held in found]
 
 
 @dataclass
@@ -147,7 +211,8 @@ class Search:
 
     Attributes
     ----------
-    scales, functions : list of str
+    scales : list of str
+    functions : list of str or function objects
     powers : tuple of float
     ranks : list
     n_iter : int
@@ -171,44 +236,58 @@ class Search:
     judge: Callable[..., Iterator[tuple[float, float, float]]]
     progress: Callable[[Iterator[Any], int], Iterator[Any]]
 
-    def run(self, X: NDArray, splits: list[tuple[NDArray, NDArray]]) -> tuple[Setting, Table]:
+    def run(self, X: NDArray, splits: Splits) -> tuple[Setting, Judgements]:
         """Score the grid; rounds beyond the first are tried while they gain.
 
         The scale is chosen with the last function alone, and with fewer rows where there are
         many; the other functions then follow at that scale.
         """
-        table, last = Table(), self.functions[-1]
-        jobs = [(split, scale) for split in splits for scale in self.scales]
-        few = len(self.scales) > 1 and len(splits[0][0]) > SCALE_ROWS
-        trial = Table() if few else table
-
-        def scales() -> Iterator[None]:
-            for (seen, held), scale in jobs:
-                rows = _thinned(seen) if few else seen
-                yield from self._score_scaled(trial, X, rows, held, scale, last)
-
-        self._walk(scales(), len(jobs))
-        scale = trial.best().scale
-        functions = self.functions if few else self.functions[:-1]
+        table = Judgements()
+        scale, functions = self._choose_scale(table, X, splits)
+        jobs = list(product(functions, splits))
 
         def at_scale() -> Iterator[None]:
-            for function, (seen, held) in product(functions, splits):
+            for function, (seen, held) in jobs:
                 yield from self._score_scaled(table, X, seen, held, scale, function)
 
-        self._walk(at_scale(), len(functions) * len(splits))
+        self._walk(at_scale(), len(jobs))
         best = table.unless_plain_does(table.best())
         for _ in range(1, self.n_iter):
-            earlier = (*best.earlier, (best.power, best.n_components))
-            start = replace(best, earlier=earlier)
-            for seen, held in splits:
-                A, B = self._scaled(X, seen, held, best.scale)
-                _, L, _ = self.mapped(start, A, seen, final=False)
-                self._walk(self._score(table, start, A @ L.T, seen, B @ L.T, held), 1)
-            challenger = table.best([s for s in table.scores if s.earlier == earlier])
+            challenger = self._next_round(table, X, splits, best)
             if table.score(challenger) <= table.score(best):
                 break
             best = challenger
         return best, table
+
+    def untuned(self, size: float) -> tuple[Setting, Judgements]:
+        """What is taken where there are too few rows to judge by."""
+        first = (self.scales[0], self.functions[0], self.powers[-1], self.ranks[0])
+        return Setting(*first, size), Judgements()
+
+    def _choose_scale(self, table: Judgements, X: NDArray, splits: Splits) -> tuple[str, list[Any]]:
+        """The best scale for the last function, and the functions that are still to be judged."""
+        few = len(self.scales) > 1 and len(splits[0][0]) > SCALE_ROWS
+        trial = Judgements() if few else table
+        jobs = list(product(splits, self.scales))
+
+        def scales() -> Iterator[None]:
+            for (seen, held), scale in jobs:
+                rows = _thinned(seen) if few else seen
+                yield from self._score_scaled(trial, X, rows, held, scale, self.functions[-1])
+
+        self._walk(scales(), len(jobs))
+        return trial.best().scale, self.functions if few else self.functions[:-1]
+
+    def _next_round(self, table: Judgements, X: NDArray, splits: Splits, best: Setting) -> Setting:
+        """The best setting of one more round, in the space of the best so far."""
+        earlier = (*best.earlier, (best.power, best.n_components))
+        start = replace(best, earlier=earlier)
+        for seen, held in splits:
+            A, B = self._scaled(X, seen, held, best.scale)
+            _, L, _ = self.mapped(start, A, seen, final=False)
+            parts = (project(A, L), seen, project(B, L), held)
+            self._walk(self._score(table, start, *parts), 1)
+        return table.best([s for s in table.scores if s.earlier == earlier])
 
     def _walk(self, steps: Iterator[None], n_metrics: int) -> None:
         """Go through the steps of some metrics: one to learn each, and one a power and rank."""
@@ -217,7 +296,7 @@ class Search:
             pass
 
     def _score_scaled(
-        self, table: Table, X: NDArray, seen: NDArray, held: NDArray, scale: str, function: Any
+        self, table: Judgements, X: NDArray, seen: NDArray, held: NDArray, scale: str, function: Any
     ) -> Iterator[None]:
         A, B = self._scaled(X, seen, held, scale)
         yield from self._score(table, Setting(scale, function, 1.0, None, 0), A, seen, B, held)
@@ -230,7 +309,7 @@ class Search:
 
     def _score(
         self,
-        table: Table,
+        table: Judgements,
         start: Setting,
         A: NDArray,
         seen: NDArray,
@@ -244,7 +323,7 @@ class Search:
         for power in self.powers:
             for r in self.ranks:
                 L = components(values, vectors, power=power, n_components=r)
-                for size, score, loss in self.judge(A @ L.T, seen, B @ L.T, held):
+                for size, score, loss in self.judge(project(A, L), seen, project(B, L), held):
                     setting = replace(start, power=power, n_components=r, size=size)
                     table.add(setting, score, loss)
                 yield
@@ -259,7 +338,7 @@ class Search:
             rounds.append((setting.power, setting.n_components))
         before, metric = L, None
         for power, r in rounds:
-            metric = self.learn(setting.function, X @ L.T, rows)
+            metric = self.learn(setting.function, project(X, L), rows)
             before = L
             values, vectors = metric.eigenvalues_, metric.eigenvectors_
             L = components(values, vectors, power=power, n_components=r) @ L

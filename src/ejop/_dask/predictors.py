@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from ejop._dask.base import Absent, OnCluster, blocks_of, stacked
 from ejop._dask.choices import ridge_on_centers
@@ -20,16 +19,13 @@ from ejop._dask.collections import check_rows, partitions
 from ejop._dask.metrics import fit_metric
 from ejop._dask.plan import BROADCAST_SHARE
 from ejop._dask.rows import Rows, draw
-from ejop._dask.search import Rule, merge_found, nearest_in
-from ejop._sklearn import has_constant_columns as _is_constant_feature
-from ejop._sklearn import scale_without_zeros as _handle_zeros_in_scale
-from ejop.estimators._predictor import RADIUS_NEIGHBOR, _plain_votes
-from ejop.functions import RidgeFunction
-from ejop.metric import components
+from ejop._dask.search import Found, delayed_found, delayed_votes
+from ejop._sklearn import has_constant_columns, scale_without_zeros
+from ejop.metric import components, project
 from ejop.neighbors import Votes
 from ejop.rows import Block, Moments, join_blocks
+from ejop.rules import KNeighborsRule, NeighborsRule, Rule, make_rule
 from ejop.scaling import make_scaler
-from ejop.tuning import Setting
 
 #: rows whose distance to their fifth neighbour settles the radius of "hnn", at the most
 RADIUS_ROWS = 2000
@@ -39,19 +35,18 @@ RADIUS_ROWS = 2000
 class Prepared:
     """How a block of rows is changed: scaled, mapped, targets scaled, rows weighted by class."""
 
-    scaler: Any = None
-    L: NDArray | None = None
+    scaler: Any
+    L: NDArray
     spread: NDArray | None = None
     class_weights: NDArray | None = None
 
     def __call__(self, block: Block) -> Block:
         """The changed block."""
-        X = block.X if self.scaler is None else self.scaler.transform(block.X)
-        X = X if self.L is None else X @ self.L.T
+        X = project(self.scaler.transform(block.X), self.L)
         Y = block.Y if self.spread is None else block.Y / self.spread
         w = block.w
         if self.class_weights is not None:
-            w = self.class_weights[block.Y.argmax(1)]
+            w = self.class_weights[block.Y.argmax(1)] * block.weights
         return Block(X, Y, w, block.index)
 
 
@@ -59,19 +54,17 @@ class DaskPredictor(OnCluster):
     """A predictor whose references stay on the workers."""
 
     tuning_rows: int
-    rule: str
+    rule: Any
     refit: Any
-    empty: str
-    radius: Any
-    weights: str
 
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Tune on a sample, then learn the metric of all rows.
 
         Parameters
         ----------
         X : Dask array or data frame of shape (n_samples, n_features)
         y : Dask array, series, data frame or array of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : Dask array, series or array of shape (n_samples,), optional
 
         Returns
         -------
@@ -82,49 +75,45 @@ class DaskPredictor(OnCluster):
                 "`refit`='train' is not there on a cluster, where held-out rows come from a "
                 "sample; use refit=True or False."
             )
-        client, rows = self._begin(X, y, None)
-        twin = self._plain().set_params(random_state=self._seed(), refit=False)
-        twin.__dict__.update({k: v for k, v in vars(self).items() if k in ("classes_", "_flat")})
-        seed = check_random_state(twin.random_state).randint(2**31 - 1)
-        sample = rows.gathered(draw(rows.n, self.tuning_rows, seed) if self._thins(rows) else None)
-        setting, told = run(client, delayed(_tuned)(constant(twin), sample, seed))
+        self._forget()
+        client, rows = self._begin(X, y, sample_weight)
+        class_weights = self._class_weights(rows)
+        seed = self._seed()
+        twin = self._plain().set_params(random_state=seed, refit=False)
+        draws = np.random.RandomState(seed).randint(2**31 - 1)  # as the twin will draw
+        some = draw(rows.n, self.tuning_rows, draws) if rows.n > self.tuning_rows else None
+        sample = rows.gathered(some)
+        form = (getattr(self, "classes_", None), getattr(self, "_flat", False))
+        told = run(client, delayed(_tuned)(constant(twin), sample, *form))
         self.__dict__.update(told)
         if self.refit:
-            self._refit_on(client, rows, sample, setting, twin, seed)
+            self._refit_on(client, rows, sample, class_weights, draws)
         return self
 
-    def _thins(self, rows: Rows) -> bool:
-        return rows.n > self.tuning_rows
-
     def _refit_on(
-        self, client: Any, rows: Rows, sample: Any, setting: Setting, twin: Any, seed: int
+        self, client: Any, rows: Rows, sample: Any, class_weights: NDArray | None, seed: int
     ) -> None:
         """Learn the chosen setting from all rows."""
+        setting = self.best_setting_
         scaler = self._scaler(client, setting.scale, rows, sample)
-        class_weights = self._class_weights(rows)
         spread = None if self._classify else np.sqrt(rows.summary.Y.variance)
         spread = spread if spread is None else np.where(spread > 0, spread, 1)
-        twin._device = None
         L = before = np.eye(rows.summary.n_features)
-        metric: Any = None
-        center = None
+        scaled = metric = None
         for power, rank in (*setting.earlier, (setting.power, setting.n_components)):
             mapped = rows.mapped(Prepared(scaler, L, spread, class_weights))
-            metric = twin._configured(setting.function, rows.n, seed)
+            metric = self._configured(setting.function, rows.n, seed)
             metric.n_features_in_ = mapped.summary.n_features
             metric.classes_ = np.arange(mapped.summary.n_outputs)
             self._function = fit_metric(client, metric, mapped, self.reduction).whole
-            center = mapped.summary.X.mean if center is None else center
+            scaled = scaled or mapped.summary.X  # the first round maps rows by the identity
             before = L
             found = (metric.eigenvalues_, metric.eigenvectors_)
             L = components(*found, power=power, n_components=rank) @ L
-        self.scaler_, self.metric_estimator_, self._before = scaler, metric, before
-        self._center = center  # of the scaled rows: the first round maps them by the identity
+        assert scaled is not None
         self._training = rows.mapped(Prepared(scaler, L, None, class_weights))
-        self.plan_ = self.metric_estimator_.plan_
-        self._settle_rule(client, setting)
-        self._n_features_out = len(L)
-        self.components_ = L
+        rule = self._settled(client, make_rule(self.rule), setting.size)
+        self._store(scaler, (before, L), metric, rule, (scaled.mean, scaled.variance))
 
     def _scaler(self, client: Any, scale: str, rows: Rows, sample: Any) -> Any:
         """A scaler of all rows; "robust" is that of the tuning sample."""
@@ -134,41 +123,39 @@ class DaskPredictor(OnCluster):
         scaler = make_scaler(scale).fit(np.stack([s.low, s.high]))
         if isinstance(scaler, StandardScaler):
             scaler.mean_, scaler.var_, scaler.n_samples_seen_ = s.mean, s.variance, s.n
-            flat = _is_constant_feature(s.variance, s.mean, s.n)
-            scaler.scale_ = _handle_zeros_in_scale(np.sqrt(s.variance), constant_mask=flat)
+            flat = has_constant_columns(s.variance, s.mean, s.n)
+            scaler.scale_ = scale_without_zeros(np.sqrt(s.variance), constant_mask=flat)
         return scaler
 
     def _class_weights(self, rows: Rows) -> NDArray | None:
         """Weight of each class, or None for equal ones."""
         return None
 
-    def _settle_rule(self, client: Any, setting: Setting) -> None:
-        """Radius or ridge of the rule, and where its references are."""
-        rows, team = self._training, workers(client)
-        if self.rule == "ridge":
-            self._ridge = self._rule_ridge(client, rows)
-            return
-        small = rows.nbytes <= BROADCAST_SHARE * team.memory
+    def _settled(self, client: Any, rule: Rule, size: float) -> Rule:
+        """The rule without rows; its references are blocks of rows, or one rule fitted there."""
+        rows = self._training
+        if not isinstance(rule, NeighborsRule):
+            self._references = [self._fitted_there(client, rule, rows)]
+            return rule
+        small = rows.nbytes <= BROADCAST_SHARE * workers(client).memory
         self._references = [delayed(join_blocks)(rows.blocks)] if small else rows.grouped().blocks
-        if self.rule == "hnn":
-            self.radius_ = self._radius_of(client, rows, setting.size)
+        rule.prior_ = rows.summary.prior
+        return rule.settle(size, rows.n, partial(self._kth, client, rows))
 
-    def _rule_ridge(self, client: Any, rows: Rows) -> Any:
-        function = RidgeFunction(random_state=0)
+    def _fitted_there(self, client: Any, rule: Any, rows: Rows) -> Any:
+        """A rule that needs all rows at once, fitted on a worker; ridge on centres beyond."""
+        function = rule.make_function()
         if rows.n > function.most_rows():
-            return ridge_on_centers(client, function, rows)
-        return keep(client, delayed(_ridge_of_all)(constant(function), rows.blocks))
+            solved = ridge_on_centers(client, function, rows)
+            return keep(client, delayed(_answering)(constant(rule), solved))
+        return keep(client, delayed(_fit_rule)(constant(rule), rows.blocks))
 
-    def _radius_of(self, client: Any, rows: Rows, quantile: float) -> float:
-        """Quantile of the distances to the fifth neighbour, or the radius that was given."""
-        if self.radius != "auto":
-            return float(self.radius)
-        k = min(RADIUS_NEIGHBOR + 1, rows.n)  # a row's first neighbour is itself
+    def _kth(self, client: Any, rows: Rows, k: int) -> NDArray:
+        """Distances of some rows to their k-th nearest row."""
         index = draw(rows.n, RADIUS_ROWS, 0) if rows.n > RADIUS_ROWS else None
         Z = keep(client, delayed(_rows_of)(rows.gathered(index)))
-        found = [delayed(nearest_in)(Z, block, k) for block in self._references]
-        furthest = delayed(_furthest)(tree(found, partial(merge_found, k=k)))
-        return float(np.quantile(run(client, furthest), quantile))
+        probe = KNeighborsRule(k).settle(k, rows.n, partial(self._kth, client, rows))
+        return run(client, delayed(_furthest)(delayed_found(probe, Z, self._references)))
 
     # using ----------------------------------------------------------------------------------
 
@@ -183,7 +170,7 @@ class DaskPredictor(OnCluster):
         -------
         y : Dask array of shape (n_samples,) or (n_samples, n_outputs)
         """
-        check_is_fitted(self)
+        self._check_fitted()
         return self._answered(X, "_decide", *self._kind_of_answer())
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -200,7 +187,7 @@ class DaskPredictor(OnCluster):
         -------
         score : float
         """
-        check_is_fitted(self)
+        self._check_fitted()
         if sample_weight is not None:
             raise ValueError(
                 "`sample_weight` is not there on a cluster; use to_local().score(...)."
@@ -210,7 +197,7 @@ class DaskPredictor(OnCluster):
         parts = partitions(client, type(self).__name__, X, y, None)
         local = constant(self._fitted_plain())
         tasks = [
-            delayed(_tallied)(local, self._votes_of(local, x), truth, self._classify)
+            delayed(_tallied)(local, self._votes_on(local, x), truth, self._classify)
             for x, truth, _ in parts
         ]
         error, moments = run(client, tree(tasks, _added_tallies))
@@ -236,19 +223,19 @@ class DaskPredictor(OnCluster):
         -------
         estimator : EJOPClassifier or EGOPRegressor
         """
-        check_is_fitted(self)
+        self._check_fitted()
         local = self._fitted_plain()
-        local._device = None
         if not references:
             return local
         rows, client = self._bound("_training"), find_client(self.client)
         self._require_memory(2 * rows.nbytes)
         block = run(client, delayed(join_blocks)(rows.blocks))
-        local._rows, local._Y, local._w = block.X, block.Y.astype(np.float64), block.w
-        local._kept = np.arange(rows.n)
+        by_blocks = isinstance(self.rule_, NeighborsRule)
+        rule = copy(self.rule_) if by_blocks else run(client, self._references[0])
+        local.rule_ = rule.hold(block.X, block.Y.astype(np.float64), block.w)
+        local.kept_ = np.arange(rows.n)
+        local.metric_estimator_ = copy(self.metric_estimator_)
         local.metric_estimator_.function_ = run(client, self._function)
-        if self.rule == "ridge":
-            local.ridge_ = run(client, self._ridge)
         return local
 
     def _kind_of_answer(self) -> tuple[tuple[int, ...], Any]:
@@ -260,67 +247,60 @@ class DaskPredictor(OnCluster):
         X = check_rows(self, X, fitting=False)
         local = constant(self._fitted_plain())
         parts = [
-            delayed(_answer)(local, self._votes_of(local, block), method, kind)
+            delayed(_answer)(local, self._votes_on(local, block), method, kind)
             for block in blocks_of(X)
         ]
         return stacked(parts, X, shape, kind)
 
-    def _votes_of(self, local: Any, block: Any) -> Any:
+    def _votes_on(self, local: Any, block: Any) -> Any:
         """Delayed votes for a delayed partition."""
-        Z = delayed(_mapped)(local, block)
-        if self.rule == "ridge":
-            return delayed(_ridge_votes)(self._bound("_ridge"), Z)
-        prior = self._training.summary.prior if self.empty == "prior" else None
-        rule = Rule(
-            self.rule,
-            getattr(self, "n_neighbors_", 1),
-            getattr(self, "radius_", 0.0),
-            self.weights,
-            prior,
-        )
-        return rule.delayed_votes(Z, self._bound("_references"))
+        Z, references = delayed(_mapped)(local, block), self._bound("_references")
+        if isinstance(self.rule_, NeighborsRule):
+            return delayed_votes(self.rule_, Z, references)
+        return delayed(_votes)(references[0], Z, self._training.summary.n_outputs)
 
 
 # tasks ----------------------------------------------------------------------------------------
 
 
-def _tuned(twin: Any, block: Block, seed: int) -> tuple[Setting, dict[str, Any]]:
-    """The best setting on held-out rows of a sample, as the local twin finds it."""
-    y = twin.classes_[block.Y.argmax(1)] if hasattr(twin, "classes_") else block.Y
-    twin = copy(twin)
-    Y, strata = twin._targets(y[:, 0] if getattr(twin, "_flat", False) else y)
-    twin._Y, twin._w, twin._device = Y, twin._row_weights(strata), None
-    _, _, setting = twin._tune(block.X, strata, seed)
-    names = ("best_params_", "best_score_", "cv_results_", "n_neighbors_")
-    return setting, {name: getattr(twin, name) for name in names if hasattr(twin, name)}
+def _tuned(twin: Any, block: Block, classes: NDArray | None, flat: bool) -> dict[str, Any]:
+    """What the local twin finds on held-out rows of a sample."""
+    y = (block.Y[:, 0] if flat else block.Y) if classes is None else classes[block.Y.argmax(1)]
+    twin = clone(twin).fit(block.X, y, sample_weight=block.w)
+    names = ("best_params_", "best_score_", "best_setting_", "cv_results_")
+    return {name: getattr(twin, name) for name in names}
 
 
 def _robust(block: Block) -> Any:
     return make_scaler("robust").fit(block.X)
 
 
-def _ridge_of_all(function: RidgeFunction, blocks: list[Block]) -> RidgeFunction:
+def _fit_rule(rule: Rule, blocks: list[Block]) -> Rule:
     block = join_blocks(blocks)
-    return RidgeFunction(**function.get_params()).fit(block.X, block.Y, block.w)
+    return clone(rule).fit(block.X, block.Y, block.w)
+
+
+def _answering(rule: Any, function: Any) -> Rule:
+    return clone(rule).answer_by(function)
 
 
 def _rows_of(block: Block) -> NDArray:
     return block.X
 
 
-def _furthest(found: Any) -> NDArray:
+def _furthest(found: Found) -> NDArray:
     """Distance of each query to the last of its neighbours."""
-    return found.distances.reshape(found.m, found.per_query)[:, -1]
+    return found.near.distances.reshape(found.near.n_queries, -1)[:, -1]
 
 
 def _mapped(local: Any, block: Any) -> NDArray:
     if len(block) == 0:
         return np.empty((0, len(local.components_)))
-    return local._mapped(block)
+    return local.transform(block)
 
 
-def _ridge_votes(ridge: RidgeFunction, Z: NDArray) -> Votes:
-    return _plain_votes(ridge.predict(Z) if len(Z) else np.empty((0, ridge.n_outputs_)))
+def _votes(rule: Rule, Z: NDArray, n_outputs: int) -> Votes:
+    return rule.votes(Z) if len(Z) else Votes.plain(np.empty((0, n_outputs)))
 
 
 def _answer(local: Any, votes: Votes, method: str, kind: Any) -> NDArray:

@@ -18,13 +18,14 @@ def demo(seed: Seed = 0, as_json: AsJson = False) -> None:
     from sklearn.model_selection import StratifiedShuffleSplit, train_test_split
 
     from ejop import EJOPClassifier
+    from ejop.functions import RidgeFunction
 
     X, y = load_digits(return_X_y=True)
     A, B, a, b = train_test_split(X / 16, y, test_size=0.4, stratify=y, random_state=seed)
     common: dict[str, Any] = {"scale": "none", "random_state": seed}
     common["validation"] = StratifiedShuffleSplit(1, test_size=0.2, random_state=seed)
     start = time.perf_counter()
-    model = EJOPClassifier(function="ridge", **common).fit(A, a)
+    model = EJOPClassifier(function=RidgeFunction(widening=1.0), **common).fit(A, a)
     seconds = time.perf_counter() - start
     plain = EJOPClassifier(function="kernel", power=0, **common).fit(A, a)
     errors = {"Euclidean": 1 - plain.score(B, b), "EJOP": 1 - model.score(B, b)}

@@ -68,8 +68,8 @@ def _spectrum(predictor: Any) -> list[dict[str, Any]]:
 
 
 def _importances(found: Any) -> list[dict[str, Any]]:
-    """Share of each column in the trace, the levels of a category together, largest first."""
-    names, shares = found.by_column(found.predictor.metric_estimator_.feature_importances_)
+    """Share of each column in what changes f, the levels of a category together, largest first."""
+    names, shares = found.by_column(found.predictor.feature_importances_)
     order = np.argsort(-shares, kind="stable")
     return [{"column": names[j], "importance": float(shares[j])} for j in order]
 

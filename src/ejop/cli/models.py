@@ -175,7 +175,16 @@ def allowed() -> frozenset[str]:
     skops trusts scikit-learn's estimators, numpy's arrays and plain values; anything else is
     refused unread.
     """
-    from ejop import EGOP, EJOP, Device, EGOPRegressor, EJOPClassifier
+    from ejop import (
+        EGOP,
+        EJOP,
+        Device,
+        EGOPRegressor,
+        EJOPClassifier,
+        KNeighborsRule,
+        RadiusRule,
+        RidgeRule,
+    )
     from ejop.functions import KernelSmoother, NeighborsSmoother, RidgeFunction
     from ejop.kernels import Compact, Gaussian
     from ejop.rows import Moments, Summary
@@ -183,11 +192,13 @@ def allowed() -> frozenset[str]:
     from ejop.sums import OuterProduct
     from ejop.sums.engine import HostEngine
     from ejop.sums.plan import Plan
+    from ejop.tuning import Setting
 
     estimators = (EGOP, EJOP, EGOPRegressor, EJOPClassifier, HellingerScaler)
     functions = (KernelSmoother, NeighborsSmoother, RidgeFunction, Compact, Gaussian)
     sums = (OuterProduct, Plan, Summary, Moments, HostEngine, Device)
-    ours = (*estimators, *functions, *sums)
+    rules = (KNeighborsRule, RadiusRule, RidgeRule, Setting)
+    ours = (*estimators, *functions, *rules, *sums)
     return frozenset({"numpy.dtype", *(f"{c.__module__}.{c.__qualname__}" for c in ours)})
 
 
@@ -220,7 +231,8 @@ def skops_io() -> Any:
 def save_model(model: SavedModel, path: Path) -> None:
     """Write a model file, whole or not at all; the model forgets what prediction never needs."""
     predictor = model.predictor
-    for function in (predictor.metric_estimator_.function_, getattr(predictor, "ridge_", None)):
+    answering = getattr(predictor.rule_, "function_", None)
+    for function in (predictor.metric_estimator_.function_, answering):
         # Only leaving training rows out needs the factor, and it is as large as rows squared.
         if function is not None:
             vars(function).pop("_factor", None)

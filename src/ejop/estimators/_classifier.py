@@ -9,13 +9,18 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
 from ejop._sklearn import StrOptions
 from ejop.arrays import follow, to_host
 from ejop.estimators._ejop import EJOP
-from ejop.estimators._predictor import TIE, Predictor
+from ejop.estimators._predictor import Predictor
+from ejop.executors.threads import computing
 from ejop.neighbors import Votes
+from ejop.rules import Rule
+from ejop.tuning import Targets
+
+#: added to the predicted class's share, so that equal shares do not hide who won
+TIE = 1e-10
 
 
 class EJOPClassifier(ClassifierMixin, Predictor):
@@ -23,23 +28,23 @@ class EJOPClassifier(ClassifierMixin, Predictor):
 
     Parameters
     ----------
-    rule : {"knn", "hnn", "ridge"}, default="knn"
+    rule : {"knn", "hnn", "ridge"} or Rule, default="knn"
         How rows are classified under the metric: by the k nearest, by all within a radius, or by
-        kernel ridge regression.
+        kernel ridge regression. An object of :mod:`ejop.rules` brings settings of its own:
+        ``KNeighborsRule(n_neighbors=5)``, ``RadiusRule(empty="prior")``.
     function : {"auto", "kernel", "ball", "knn", "ridge"}, function object or model, default="auto"
-        Estimate of f that the metric is made from, see :class:`EJOP`. "auto" tries the kernel
-        smoother and kernel ridge with once and twice the bandwidth of its smallest leave-one-out
-        loss ("ridge" and "ridge-wide").
+        Estimate of f that the metric is made from; a name or an object means what it means in
+        :class:`EJOP`. "auto" tries the kernel smoother, and kernel ridge at the bandwidth of its
+        smallest leave-one-out loss and at twice that (``RidgeFunction(widening=1.0)`` and
+        ``RidgeFunction(widening=2.0)``; ``"ridge"`` is in between, at 1.5). The derivative is that
+        of f itself, as in ``EJOP(softmax=False)``: values of f are class shares already. A softmax
+        of them, the paper's and the default of EJOP, changes the size of derivatives, not which
+        directions have any, and predictions came out alike.
     power : float or "auto", default="auto"
-        Power of the eigenvalues; "auto" tries 0 (Euclidean) to 1.5.
-    n_neighbors : int or "auto", default="auto"
-    radius : float or "auto", default="auto"
-        Radius of "hnn"; "auto" tries quantiles of the distance to the fifth neighbour.
-    empty : {"nearest", "prior"}, default="nearest"
-        What an empty ball of "hnn" answers: its nearest row's class, or the class shares (the
-        paper's weights 1/n).
+        Power of the eigenvalues; "auto" tries 0 (Euclidean) to 2.
     n_components : int, float, "gap", "auto" or None, default=None
-    weights : {"uniform", "distance"}, default="uniform"
+        Directions that are kept, see :class:`EJOP`; "auto" tries all, and those of 90 % and 99 % of
+        the energy.
     scale : {"auto", "none", "standard", "robust", "hellinger"}, default="auto"
         Preparation of the columns. "auto" tries none, standard and, where no value is negative,
         hellinger.
@@ -50,16 +55,19 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         Rounds: each learns f and the metric again in the space of the last, and is kept only if
         the held-out rows say so.
     class_weight : dict, "balanced" or None, default=None
-        Weight of each class in f, in the metric and in the vote.
+        Weight of each class in f, in the metric, in the vote and in the score of the tuning, times
+        ``sample_weight`` where that is given. Rows of weight zero are no rows.
     refit : bool or "train", default=True
         Learn the metric of all rows with the best setting; "train" learns it from the rows that
         the first split learned from, so that the held-out rows stay out for good. Without it only
         the results of the tuning are kept.
     device : None, str or torch.device, default=None
-        Where metrics are summed and neighbours searched; see :class:`EJOP`.
-    precision : {"float32", "tf32", "bf16", "float64"} or None, default=None
+        Where metrics are summed and neighbours searched, see :class:`EJOP`. ``predict`` follows
+        what it is now, so that a model fitted on a card answers without one after
+        ``set_params(device=None)``.
     n_jobs : int or None, default=None
     random_state : int, RandomState instance or None, default=None
+        Draws the held-out rows and what ``function`` draws, unless that has a seed of its own.
     verbose : int, default=0
 
     Attributes
@@ -67,15 +75,25 @@ class EJOPClassifier(ClassifierMixin, Predictor):
     best_params_ : dict
     best_score_ : float
         Accuracy of the best setting on held-out rows.
+    best_setting_ : Setting
+        The same choice with the rounds before the last.
     cv_results_ : dict of ndarray
         The whole grid; ``pandas.DataFrame(cv_results_)`` is a table.
     components_ : ndarray of shape (n_components_out, n_features)
         Map from scaled rows to the space of the metric.
+    feature_importances_ : ndarray of shape (n_features,)
+        Share of each column in what changes f: the diagonal of the outer product of scaled rows
+        times the variance of each scaled column.
+    rule_ : fitted Rule
+        With the mapped training rows ``rule_.rows_`` and what was chosen, such as
+        ``rule_.n_neighbors_`` or ``rule_.radius_``.
+    kept_ : ndarray of shape (n_kept,)
+        Numbers of the training rows that answer.
     scaler_ : fitted scaler
+    before_ : ndarray of shape (r, n_features)
+        Map from scaled rows to the space that the last round learned in; the identity for one.
     metric_estimator_ : EJOP
         The metric of the last round.
-    n_neighbors_ : int
-    radius_ : float
     classes_ : ndarray of shape (n_classes,)
     plan_ : Plan
 
@@ -91,6 +109,14 @@ class EJOPClassifier(ClassifierMixin, Predictor):
     True
     >>> model.explain(X_test).shape
     (45, 13)
+
+    A rule with settings of its own:
+
+    >>> from ejop.rules import KNeighborsRule
+    >>> rule = KNeighborsRule(n_neighbors=5, weights="distance")
+    >>> model = EJOPClassifier(rule, function="kernel", random_state=0).fit(X_train, y_train)
+    >>> model.best_params_["n_neighbors"]
+    5
     """
 
     _parameter_constraints: dict = {
@@ -100,22 +126,17 @@ class EJOPClassifier(ClassifierMixin, Predictor):
 
     def __init__(
         self,
-        rule: str = "knn",
+        rule: str | Rule = "knn",
         *,
         function: Any = "auto",
         power: float | str = "auto",
-        n_neighbors: int | str = "auto",
-        radius: float | str = "auto",
-        empty: str = "nearest",
         n_components: int | float | str | None = None,
-        weights: str = "uniform",
         scale: str = "auto",
         validation: Any = 0.2,
         n_iter: int = 1,
         class_weight: Any = None,
         refit: bool | str = True,
         device: Any = None,
-        precision: str | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -123,36 +144,18 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         self.rule = rule
         self.function = function
         self.power = power
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.empty = empty
         self.n_components = n_components
-        self.weights = weights
         self.scale = scale
         self.validation = validation
         self.n_iter = n_iter
         self.class_weight = class_weight
         self.refit = refit
         self.device = device
-        self.precision = precision
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
-    def predict(self, X: ArrayLike) -> NDArray:
-        """Class of each row; equal votes go to the class with the nearer row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        return follow(self._decide(self._votes(X)), X)
-
+    @computing
     def predict_proba(self, X: ArrayLike) -> NDArray:
         """Share of each class in the vote, shape (n_samples, n_classes).
 
@@ -164,16 +167,7 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         -------
         p : ndarray of shape (n_samples, n_classes)
         """
-        check_is_fitted(self)
         return follow(self._shares(self._votes(X)), X)
-
-    def _decide(self, votes: Votes) -> NDArray:
-        return self.classes_[votes.winners()]
-
-    def _shares(self, votes: Votes) -> NDArray:
-        values = np.clip(votes.values, 0, None)
-        values[np.arange(len(values)), votes.winners()] += TIE  # the largest share is predicted
-        return values / values.sum(1, keepdims=True)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy of the predictions.
@@ -190,11 +184,19 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         """
         return super().score(to_host(X), to_host(y), to_host(sample_weight))
 
+    def _decide(self, votes: Votes) -> NDArray:
+        return self.classes_[votes.winners()]
+
+    def _shares(self, votes: Votes) -> NDArray:
+        values = np.clip(votes.values, 0, None)
+        values[np.arange(len(values)), votes.winners()] += TIE  # the largest share is predicted
+        return values / values.sum(1, keepdims=True)
+
     def _explained(self, shares: NDArray, X: ArrayLike) -> NDArray:
         predicted = self._votes(X).winners()
-        return np.take_along_axis(shares, predicted[:, None, None], axis=2)[:, :, 0]
+        return shares[np.arange(len(shares)), predicted]
 
-    def _targets(self, y: Any) -> tuple[NDArray, NDArray]:
+    def _targets(self, y: Any, w: NDArray | None = None) -> Targets:
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         self.classes_, numbers = np.unique(y, return_inverse=True)
@@ -203,20 +205,44 @@ class EJOPClassifier(ClassifierMixin, Predictor):
                 f"`y` has 1 class, {self.classes_.tolist()[0]!r}, and at least 2 classes are "
                 "needed."
             )
-        return np.eye(len(self.classes_))[numbers], numbers
+        return Targets(np.eye(len(self.classes_))[numbers], w)
 
-    def _row_weights(self, y: NDArray) -> NDArray | None:
+    def _row_weights(self, y: NDArray, w: NDArray | None) -> NDArray | None:
         if self.class_weight is None:
-            return None
-        return compute_sample_weight(self.class_weight, self.classes_[y])
+            return w
+        given = np.ones(len(y)) if w is None else w
+        there = given > 0
+        classes, numbers = np.unique(column_or_1d(y)[there], return_inverse=True)
+        totals = np.bincount(numbers, weights=given[there])
+        out = np.zeros(len(y))
+        out[there] = given[there] * weights_of_classes(self.class_weight, classes, totals)[numbers]
+        return out
 
-    def _labels(self, rows: NDArray) -> NDArray:
-        return self._Y[rows].argmax(1)
+    def _labels(self, targets: Targets, rows: NDArray) -> NDArray:
+        return targets.Y[rows].argmax(1)
 
     def _metric(self, function: Any, random_state: Any) -> EJOP:
         return EJOP(function, softmax=False, random_state=random_state)
 
-    def _evaluate(self, votes: Votes, Y: NDArray, w: NDArray | None) -> tuple[float, float]:
+    def _evaluate(self, votes: Votes, targets: Targets, held: NDArray) -> tuple[float, float]:
+        Y, w = targets.take(held)
         right = votes.winners() == Y.argmax(1)
         loss = ((votes.values - Y) ** 2).sum(1)
         return float(np.average(right, weights=w)), float(np.average(loss, weights=w))
+
+
+def weights_of_classes(class_weight: Any, classes: NDArray, totals: NDArray) -> NDArray:
+    """Weight of each class, by name or from the total weight of its rows, shape (n_classes,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ejop.estimators._classifier import weights_of_classes
+    >>> weights_of_classes("balanced", np.array(["a", "b"]), np.array([3.0, 1.0])).round(2)
+    array([0.67, 2.  ])
+    >>> weights_of_classes({"b": 5.0}, np.array(["a", "b"]), np.array([3.0, 1.0]))
+    array([1., 5.])
+    """
+    if class_weight == "balanced":
+        return totals.sum() / (len(totals) * totals)
+    return compute_sample_weight(class_weight, classes)

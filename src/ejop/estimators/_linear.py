@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ejop._sklearn import CallbackSupportMixin
 from ejop.arrays import is_tensor, map_rows
-from ejop.metric import pair_distances
+from ejop.metric import pair_distances, project
+from ejop.scaling import scaled
 
 
 class LinearMetricEstimator(
@@ -34,15 +35,15 @@ class LinearMetricEstimator(
         X_new : ndarray of shape (n_samples, n_components)
             A tensor on the same device where X is a torch tensor.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         if is_tensor(X):
             return map_rows(X, self.components_, self.n_features_in_)
-        rows: NDArray = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        return rows @ self.components_.T.astype(rows.dtype, copy=False)
+        rows = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return project(rows, self.components_)
 
     def get_mahalanobis_matrix(self) -> NDArray:
         """Matrix of the metric, ``components_.T @ components_``, shape (n_features, n_features)."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self.components_.T @ self.components_
 
     def pair_distance(self, pairs: ArrayLike) -> NDArray:
@@ -56,16 +57,22 @@ class LinearMetricEstimator(
         -------
         distances : ndarray of shape (n_pairs,)
         """
-        check_is_fitted(self)
-        return pair_distances(self.components_, pairs)
+        return self.get_metric().of_pairs(pairs)
 
     def get_metric(self) -> LearnedMetric:
         """Learned distance of two vectors as a function, for ``metric=`` of scikit-learn."""
+        self._check_fitted()
+        return LearnedMetric(self.components_.copy(), getattr(self, "scaler_", None))
+
+    def _check_fitted(self) -> None:
         check_is_fitted(self)
-        return LearnedMetric(self.components_.copy())
 
     def _html_repr(self) -> str:
-        return with_plan(self, super()._html_repr())
+        """scikit-learn's diagram for notebooks and, once fitted, the plan below it."""
+        diagram, plan = super()._html_repr(), getattr(self, "plan_", None)
+        if plan is None or not self.__sklearn_is_fitted__():
+            return diagram
+        return f'{diagram}<pre style="white-space: pre-wrap">{escape(str(plan))}</pre>'
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")
@@ -81,19 +88,20 @@ class LinearMetricEstimator(
         return tags
 
 
-def with_plan(estimator: Any, diagram: str) -> str:
-    """scikit-learn's diagram for notebooks and, once fitted, the plan below it."""
-    plan = getattr(estimator, "plan_", None)
-    if plan is None or not estimator.__sklearn_is_fitted__():
-        return diagram
-    return f'{diagram}<pre style="white-space: pre-wrap">{escape(str(plan))}</pre>'
-
-
 class LearnedMetric:
-    """Distance |L (a - b)| of two vectors; picklable, so that it can travel to workers."""
+    """Distance |L (a - b)| of two vectors, of scaled ones where a fitted scaler is given;
+    picklable, so that it can travel to workers."""
 
-    def __init__(self, components: NDArray) -> None:
+    def __init__(self, components: NDArray, scaler: Any = None) -> None:
         self.components = components
+        self.scaler = scaler
 
-    def __call__(self, a: NDArray, b: NDArray) -> float:
-        return float(np.linalg.norm(self.components @ (np.asarray(a) - np.asarray(b))))
+    def __call__(self, a: ArrayLike, b: ArrayLike) -> float:
+        return float(self.of_pairs(np.stack([a, b])[None])[0])
+
+    def of_pairs(self, pairs: ArrayLike) -> NDArray:
+        """Distances of pairs of shape (n_pairs, 2, n_features)."""
+        pairs = np.asarray(pairs, dtype=np.float64)
+        if self.scaler is not None and pairs.ndim == 3 and len(pairs):
+            pairs = scaled(self.scaler, pairs.reshape(-1, pairs.shape[2])).reshape(pairs.shape)
+        return pair_distances(self.components, pairs)

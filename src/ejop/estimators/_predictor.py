@@ -1,68 +1,62 @@
-"""What EJOPClassifier and EGOPRegressor share: tune on held-out rows, refit, search, map."""
+"""What EJOPClassifier and EGOPRegressor share: tune on held-out rows, refit, answer by a rule."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
+from sklearn.base import ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ejop._sklearn import CallbackSupportMixin, HasMethods, Interval, StrOptions, with_callbacks
+from ejop._sklearn import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_sample_weight,
+    tells_of_missing_values,
+    with_callbacks,
+)
 from ejop.arrays import device_of, follow, to_host
-from ejop.estimators._linear import with_plan
+from ejop.estimators._linear import LinearMetricEstimator
 from ejop.executors.threads import computing
-from ejop.functions import NeighborsSmoother, RidgeFunction
-from ejop.neighbors import Votes, ball_votes, nearest, vote
+from ejop.functions import NeighborsSmoother
+from ejop.metric import project
+from ejop.neighbors import Votes, nearest
 from ejop.progress import fit_task, track
-from ejop.scaling import SCALERS, make_scaler, scale_candidates
-from ejop.sums.engine import PRECISIONS
-from ejop.tuning import NEIGHBORS, POWERS, RADII, Search, Setting, Table, holdouts
+from ejop.rules import RULES, Rule, make_rule
+from ejop.scaling import SCALERS, make_scaler, scale_candidates, scaled, slopes
+from ejop.tuning import FUNCTIONS, POWERS, Search, Splits, Targets, holdouts, variance
 
-#: estimates of f that ``function="auto"`` tries; the wide ridge has twice the bandwidth
-AUTOMATIC = ["kernel", "ridge", "ridge-wide"]
-WIDENINGS = {"ridge": 1.0, "ridge-wide": 2.0}
 #: rows whose outer products make the metric of a predictor, at the most
 MAX_QUERIES = 2000
-#: which neighbour's distance the radii are quantiles of
-RADIUS_NEIGHBOR = 5
-#: added to the predicted class's share, so that equal shares do not hide who won
-TIE = 1e-10
+#: neighbours of ``function="knn"``, and those that ``kneighbors`` shows where no rule counts them
+SMOOTHED_NEIGHBORS, SHOWN_NEIGHBORS = 15, 5
 _COUNT = Interval(Integral, 1, None, closed="left")
+Pair = tuple[NDArray, NDArray]
 
 
-class Predictor(
-    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):
+class Predictor(LinearMetricEstimator):
     """Base of the predictors: subclasses turn y into targets and judge votes."""
 
     _parameter_constraints: dict = {
-        "rule": [StrOptions({"knn", "hnn", "ridge"})],
+        "rule": [StrOptions(set(RULES)), Rule],
         "function": [
-            StrOptions({"auto", "kernel", "ball", "knn", *WIDENINGS}),
+            StrOptions({"auto", "kernel", "ball", "knn", "ridge"}),
             HasMethods(["fit", "predict"]),
         ],
         "power": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
-        "n_neighbors": [_COUNT, StrOptions({"auto"})],
-        "radius": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "empty": [StrOptions({"nearest", "prior"})],
         "n_components": [
             None,
             StrOptions({"gap", "auto"}),
             _COUNT,
             Interval(Real, 0, 1, closed="neither"),
         ],
-        "weights": [StrOptions({"uniform", "distance"})],
         "scale": [StrOptions({"auto", *SCALERS})],
         "validation": [
             Interval(Real, 0, 1, closed="neither"),
@@ -71,8 +65,7 @@ class Predictor(
         ],
         "n_iter": [_COUNT],
         "refit": ["boolean", StrOptions({"train"})],
-        "device": [None, str, HasMethods(["__reduce__"])],
-        "precision": [None, StrOptions(set(PRECISIONS))],
+        "device": "no_validation",  # by ``as_device``, whose errors name what is there
         "n_jobs": [None, Integral],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -81,53 +74,86 @@ class Predictor(
     # for subclasses -------------------------------------------------------------------------
 
     @abstractmethod
-    def _targets(self, y: Any) -> tuple[NDArray, NDArray]:
-        """Targets (n, c) and what splits them: class numbers or real targets."""
+    def _targets(self, y: Any, w: NDArray | None = None) -> Targets:
+        """Targets of rows, none of them of weight zero."""
+
+    @abstractmethod
+    def _labels(self, targets: Targets, rows: NDArray) -> NDArray:
+        """Targets of some rows as EJOP or EGOP take them."""
 
     @abstractmethod
     def _metric(self, function: Any, random_state: Any) -> Any:
         """An unfitted EJOP or EGOP."""
 
     @abstractmethod
-    def _evaluate(self, votes: Votes, Y: NDArray, w: NDArray | None) -> tuple[float, float]:
-        """Score (higher is better) and loss of votes against the truth, rows weighted."""
+    def _evaluate(self, votes: Votes, targets: Targets, held: NDArray) -> tuple[float, float]:
+        """Score (higher is better) and loss of votes for held-out rows."""
 
-    def _row_weights(self, y: NDArray) -> NDArray | None:
-        """Weight of each training row, or None for equal ones."""
-        return None
+    @abstractmethod
+    def _decide(self, votes: Votes) -> NDArray:
+        """Predictions from votes."""
+
+    def _row_weights(self, y: NDArray, w: NDArray | None) -> NDArray | None:
+        """Weight of each row from those that were given, or None for equal ones."""
+        return w
 
     # fitting --------------------------------------------------------------------------------
 
     @computing
     @with_callbacks
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Any:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
         """Tune on held-out rows, then learn the metric of all rows.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), optional
+            Weight of each row in f, in the metric, in the vote and in the score of the tuning. A
+            row of weight zero is no row.
 
         Returns
         -------
         self : object
         """
         self._validate_params()
-        self.__dict__.pop("components_", None)
+        self._forget()
+        device = self._place(X)
+        rows, y, w = self._validated(X, y, sample_weight)
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        every, kept = (rows, y), np.arange(len(rows))
+        if w is not None:  # a row of weight zero is no row
+            kept = np.flatnonzero(w)
+            rows, y, w = rows[kept], y[kept], w[kept]
+        targets, rule = self._targets(y, w), make_rule(self.rule)
+        splits = self._splits(*every, kept, targets, seed)
+        search = self._search(rule, rows, targets, splits, seed, device)
+        self._tune(rule, search, rows, splits)
+        if self.refit:
+            part = splits[0][0] if self.refit == "train" and splits else np.arange(len(rows))
+            self._refit(rule, search, rows[part], targets, part, device)
+            self.kept_ = kept[part]
+        return self
+
+    def _validated(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[NDArray, NDArray, NDArray | None]:
+        """Rows, targets and weights as arrays."""
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        self._device = device_of(X) if self.device is None else self.device
         rows, y = self._checked(to_host(X), to_host(y), ensure_min_samples=2)
-        Y, strata = self._targets(y)
-        self._Y, self._w = Y, self._row_weights(strata)
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        grid, splits, setting = self._tune(rows, strata, seed)
-        if self.refit:
-            kept = splits[0][0] if self.refit == "train" and splits else np.arange(len(rows))
-            self._refit(grid, setting, rows[kept], kept)
-        return self
+        w = None
+        if sample_weight is not None:
+            weights = to_host(sample_weight)
+            w = check_sample_weight(weights, rows, dtype=np.float64, ensure_non_negative=True)
+        w = self._row_weights(y, w)
+        if w is not None and np.count_nonzero(w) < 2:
+            raise ValueError(
+                f"{np.count_nonzero(w)} rows have a weight above zero and at least 2 are needed."
+            )
+        return rows, y, w
 
     def _checked(self, X: Any, y: Any, **checks: Any) -> tuple[NDArray, NDArray]:
         """Rows and targets as arrays, of one length and finite."""
@@ -136,162 +162,142 @@ class Predictor(
                 self, X, y, dtype=[np.float64, np.float32], multi_output=True, **checks
             )
         except ValueError as error:
-            if "Input X contains NaN" not in str(error):
+            if not tells_of_missing_values(error):
                 raise
             raise ValueError(
                 "Input X contains NaN, and distances need every value; put "
                 f"sklearn.impute.SimpleImputer before {type(self).__name__} in a pipeline."
             ) from None
 
-    def _tune(
-        self, rows: NDArray, strata: NDArray, seed: int
-    ) -> tuple[Search, list[tuple[NDArray, NDArray]], Setting]:
-        """The best setting on held-out rows, and what the search told."""
-        grid = self._search(rows, seed)
-        splits = self._splits(rows, strata, seed)
-        if splits:
-            with fit_task(self, type(self).__name__, None):
-                setting, table = grid.run(rows, splits)
-            self.best_score_ = table.score(setting)
-        else:  # too few rows to hold any out
-            size = {"knn": min(5, len(rows)), "hnn": 0.5, "ridge": 0}[self.rule]
-            setting = Setting(grid.scales[0], grid.functions[0], grid.powers[-1], None, size)
-            table, self.best_score_ = Table(), np.nan
-        self._report(setting, table)
-        return grid, splits, setting
+    def _splits(self, X: NDArray, y: NDArray, kept: NDArray, targets: Targets, seed: int) -> Splits:
+        """Splits of the rows that are kept, among all that were passed, whose learning part can be
+        learned from."""
+        if len(kept) < 5:
+            return []
+        classify = isinstance(self, ClassifierMixin)
+        splits = holdouts(
+            self.validation,
+            X,
+            np.ravel(y) if classify else y,
+            classifier=classify,
+            random_state=seed,
+            kept=None if len(kept) == len(X) else kept,
+        )
 
-    def _search(self, X: NDArray, seed: int) -> Search:
+        def teaches(seen: NDArray) -> bool:
+            rows = X[kept[seen]]
+            return bool(np.ptp(targets.Y[seen], axis=0).any() and (rows != rows[0]).any())
+
+        return [(a, b) for a, b in splits if len(a) and len(b) and teaches(a)]
+
+    def _search(
+        self, rule: Rule, X: NDArray, targets: Targets, splits: Splits, seed: int, device: Any
+    ) -> Search:
+        """The grid, with every size that the smallest split admits."""
         fixed_rank = self.n_components != "auto"
+        automatic = isinstance(self.function, str) and self.function == "auto"
+        sizes = rule.candidates(min((len(seen) for seen, _ in splits), default=len(X)))
+
+        def judge(A: NDArray, seen: NDArray, B: NDArray, held: NDArray) -> Iterator[Any]:
+            found = clone(rule).hold(A, *targets.take(seen)).judge(B, sizes, device)
+            for size, votes in zip(sizes, found, strict=True):
+                yield size, *self._evaluate(votes, targets, held)
+
         return Search(
             scales=scale_candidates(X) if self.scale == "auto" else [self.scale],
-            functions=AUTOMATIC if _is(self.function, "auto") else [self.function],
+            functions=list(clone(FUNCTIONS, safe=False)) if automatic else [self.function],
             powers=POWERS if self.power == "auto" else (float(self.power),),
             ranks=[self.n_components] if fixed_rank else [None, 0.9, 0.99],
             n_iter=self.n_iter,
             prepare=make_scaler,
-            learn=lambda function, A, rows: self._learn(function, A, rows, seed),
-            judge=self._judge,
+            learn=lambda f, A, rows: self._learn(f, A, targets, rows, seed, device),
+            judge=judge,
             progress=lambda steps, n: track(steps, n, self, type(self).__name__, self.verbose),
         )
 
-    def _splits(self, X: NDArray, strata: NDArray, seed: int) -> list[tuple[NDArray, NDArray]]:
-        """Splits whose learning part can be learned from."""
-        if len(X) < 5:
-            return []
-        splits = holdouts(
-            self.validation,
-            X,
-            strata,
-            classifier=isinstance(self, ClassifierMixin),
-            random_state=seed,
-        )
-        varied = [(a, b) for a, b in splits if np.ptp(self._Y[a], axis=0).any()]
-        return [(a, b) for a, b in varied if (X[a] != X[a[0]]).any()]
+    def _tune(self, rule: Rule, search: Search, rows: NDArray, splits: Splits) -> None:
+        """Find the best setting on held-out rows and tell of the search."""
+        if splits:
+            with fit_task(self, type(self).__name__, None):
+                setting, table = search.run(rows, splits)
+            self.best_score_ = table.score(setting)
+        else:  # too few rows to hold any out
+            setting, table = search.untuned(rule.default(len(rows)))
+            self.best_score_ = np.nan
+        self.best_setting_ = setting
+        self.best_params_ = setting.params(rule.size_name)
+        self.cv_results_ = table.frame(rule.size_name)
 
-    def _learn(self, function: Any, A: NDArray, rows: NDArray, seed: int) -> Any:
+    def _learn(
+        self, function: Any, A: NDArray, targets: Targets, rows: NDArray, seed: int, device: Any
+    ) -> Any:
         """The metric of some training rows, mapped to A."""
-        weights = None if self._w is None else self._w[rows]
-        metric = self._configured(function, len(A), seed)
-        return metric.fit(A, self._labels(rows), sample_weight=weights)
+        metric = self._configured(function, len(A), seed, device)
+        return metric.fit(A, self._labels(targets, rows), sample_weight=targets.take(rows)[1])
 
-    def _configured(self, function: Any, n: int, seed: int) -> Any:
-        """An unfitted EJOP or EGOP for n rows."""
-        if isinstance(function, str) and function in WIDENINGS:
-            function = RidgeFunction(widening=WIDENINGS[function], random_state=seed)
+    def _configured(self, function: Any, n: int, seed: int, device: Any = None) -> Any:
+        """An unfitted EJOP or EGOP for n rows; a function object without a seed gets ours."""
+        if isinstance(function, str) and function == "knn":
+            function = NeighborsSmoother(min(SMOOTHED_NEIGHBORS, n - 1))
+        elif hasattr(function, "differences") and getattr(function, "random_state", 0) is None:
+            function = clone(function).set_params(random_state=seed)
         metric = self._metric(function, seed)
-        if _is(function, "knn"):
-            metric.set_params(function=NeighborsSmoother(min(15, n - 1)))
-        return metric.set_params(
-            n_queries=min(n, MAX_QUERIES),
-            n_jobs=self.n_jobs,
-            device=self._device,
-        )
+        return metric.set_params(n_queries=min(n, MAX_QUERIES), n_jobs=self.n_jobs, device=device)
 
-    @abstractmethod
-    def _labels(self, rows: NDArray) -> NDArray:
-        """Targets of training rows as EJOP or EGOP take them."""
-
-    def _judge(
-        self, A: NDArray, seen: NDArray, B: NDArray, held: NDArray
-    ) -> Iterator[tuple[float, float, float]]:
-        """Score and loss of the rule for each size, learned from A and judged by B."""
-        Y, w = self._Y[seen], None if self._w is None else self._w[seen]
-        truth = (self._Y[held], None if self._w is None else self._w[held])
-        if self.rule == "ridge":
-            values = RidgeFunction(random_state=0).fit(A, Y, w).predict(B)
-            yield 0, *self._evaluate(_plain_votes(values), *truth)
-        elif self.rule == "knn":
-            wanted = NEIGHBORS if self.n_neighbors == "auto" else (self.n_neighbors,)
-            sizes = [k for k in wanted if k <= len(A)] or [len(A)]
-            D, near = self._nearest(B, A, max(sizes))
-            for k in sizes:
-                votes = vote(D[:, :k], near[:, :k], Y, weights=self.weights, row_weights=w)
-                yield k, *self._evaluate(votes, *truth)
-        else:
-            quantiles = RADII if self.radius == "auto" else (0.0,)
-            radii = self._radii(A, quantiles)
-            for q, votes in zip(quantiles, self._ball_votes(B, A, radii, Y, w), strict=True):
-                yield q, *self._evaluate(votes, *truth)
-
-    def _ball_votes(
-        self, Q: NDArray, X: NDArray, radii: Sequence[float], Y: NDArray, w: NDArray | None
-    ) -> list[Votes]:
-        fallback = self._fallback(Q, X, Y, w)
-        options = {"weights": self.weights, "row_weights": w, "device": self._device}
-        return ball_votes(Q, X, radii, Y, fallback, **options)
-
-    def _nearest(self, Q: NDArray, X: NDArray, k: int) -> tuple[NDArray, NDArray]:
-        return nearest(Q, X, k, device=self._device)
-
-    def _radii(self, A: NDArray, quantiles: Sequence[float]) -> list[float]:
-        """Quantiles of the distances to the fifth neighbour, or the radius that was given."""
-        if self.radius != "auto":
-            return [float(self.radius)]
-        k = min(RADIUS_NEIGHBOR + 1, len(A))  # a row's first neighbour is itself
-        return np.quantile(self._nearest(A, A, k)[0][:, -1], quantiles).tolist()
-
-    def _fallback(self, B: NDArray, A: NDArray, Y: NDArray, w: NDArray | None) -> Votes:
-        """What an empty ball answers."""
-        if self.empty == "prior":
-            prior = np.average(Y, axis=0, weights=w)
-            return _plain_votes(np.tile(prior, (len(B), 1)))
-        return vote(*self._nearest(B, A, 1), Y, weights="uniform", row_weights=None)
-
-    def _refit(self, grid: Search, setting: Setting, rows: NDArray, kept: NDArray) -> None:
-        """Learn the chosen setting from the rows that were kept."""
-        scaler = grid.prepare(setting.scale).fit(rows)
+    def _refit(
+        self,
+        rule: Rule,
+        search: Search,
+        rows: NDArray,
+        targets: Targets,
+        part: NDArray,
+        device: Any,
+    ) -> None:
+        """Learn the chosen setting from the rows that are kept, part of those of the targets."""
+        setting = self.best_setting_
+        scaler = search.prepare(setting.scale).fit(rows)
         Z = scaler.transform(rows)
-        before, L, metric = grid.mapped(setting, Z, kept)
-        self._kept, self._Y = kept, self._Y[kept]
-        self._w = None if self._w is None else self._w[kept]
-        self.scaler_, self.metric_estimator_, self._before = scaler, metric, before
-        self._center = Z.mean(0)
-        self._rows = Z @ L.T
-        self.plan_ = metric.plan_
-        if self.rule == "hnn":
-            self.radius_ = self._radii(self._rows, [setting.size])[0]
-        elif self.rule == "ridge":
-            self.ridge_ = RidgeFunction(random_state=0).fit(self._rows, self._Y, self._w)
+        before, L, metric = search.mapped(setting, Z, part)
+        Y, w = targets.take(part)
+        rule.fit(project(Z, L), Y, w, setting.size, device)
+        self._store(scaler, (before, L), metric, rule, (Z.mean(0), variance(Z, w)))
+
+    def _store(self, scaler: Any, maps: Pair, metric: Any, rule: Rule, moments: Pair) -> None:
+        """All fitted state at once, from the maps before and after the last round and the mean and
+        variance of scaled columns."""
+        (before, L), (center, spread) = maps, moments
+        if hasattr(self, "feature_names_in_"):
+            scaler.feature_names_in_ = self.feature_names_in_
+        self.scaler_, self.metric_estimator_, self.rule_ = scaler, metric, rule
+        self.plan_, self.before_, self._center = metric.plan_, before, center
+        change = np.einsum("rd,rs,sd->d", before, metric.outer_product_, before) * spread
+        change = change if change.any() else np.ones(len(change))
+        self.feature_importances_ = change / change.sum()
         self._n_features_out = len(L)
         self.components_ = L
 
-    def _report(self, setting: Setting, table: Table) -> None:
-        size = {"knn": "n_neighbors", "hnn": "radius_quantile", "ridge": "size"}[self.rule]
-        self.best_params_ = {
-            "scale": setting.scale,
-            "function": setting.function,
-            "n_iter": setting.n_iter,
-            "power": setting.power,
-            "n_components": setting.n_components,
-        }
-        if self.rule != "ridge":
-            self.best_params_[size] = setting.size
-        if self.rule == "knn":
-            self.n_neighbors_ = int(setting.size)
-        self.cv_results_ = table.frame(size)
+    def _forget(self) -> None:
+        """Drop all that an earlier fit has learned."""
+        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
+            delattr(self, name)
 
     # using ----------------------------------------------------------------------------------
 
+    @computing
+    def predict(self, X: ArrayLike) -> NDArray:
+        """Predictions of the rule; a classifier's equal votes go to the class with the nearer row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or, for several real targets, (n_samples, n_outputs)
+        """
+        return follow(self._decide(self._votes(X)), X)
+
+    @computing
     def transform(self, X: ArrayLike) -> NDArray:
         """Scale rows and map them to the space of the learned metric.
 
@@ -305,9 +311,35 @@ class Predictor(
         """
         return follow(self._mapped(X), X)
 
-    def _mapped(self, X: ArrayLike) -> NDArray:
-        Z = self._scaled(X)
-        return Z @ self.components_.T.astype(Z.dtype, copy=False)
+    def scale_rows(self, X: ArrayLike) -> NDArray:
+        """Rows as ``scaler_`` scales them, which is what ``components_`` maps.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Z : ndarray of shape (n_samples, n_features)
+        """
+        self._check_fitted()
+        rows = validate_data(self, to_host(X), reset=False, dtype=[np.float64, np.float32])
+        return scaled(self.scaler_, rows)
+
+    def get_mahalanobis_matrix(self) -> NDArray:
+        """Matrix M of the metric in the units of the columns: the squared distance of rows a and b
+        is (a - b)^T M (a - b).
+
+        With L for ``components_`` and S for what the scaler multiplies the columns by it is
+        S L^T L S. ``scale="hellinger"`` is not linear and has none: that is an error.
+
+        Returns
+        -------
+        M : ndarray of shape (n_features, n_features)
+        """
+        self._check_fitted()
+        L = self.components_ * slopes(self.scaler_)
+        return L.T @ L
 
     @computing
     def kneighbors(self, X: ArrayLike, n_neighbors: int | None = None) -> tuple[NDArray, NDArray]:
@@ -323,15 +355,16 @@ class Predictor(
         -------
         distances, indices : ndarray of shape (n_samples, n_neighbors)
         """
-        Z = self._mapped(X)
-        k = getattr(self, "n_neighbors_", 5) if n_neighbors is None else n_neighbors
-        if not 1 <= k <= len(self._rows):
+        Z, rows = self._mapped(X), self.rule_.rows_
+        shown = min(SHOWN_NEIGHBORS, len(rows))
+        k = getattr(self.rule_, "n_neighbors_", shown) if n_neighbors is None else n_neighbors
+        if not 1 <= k <= len(rows):
             raise ValueError(
                 f"`n_neighbors`={k} must lie between 1 and the number of training rows, "
-                f"{len(self._rows)}."
+                f"{len(rows)}."
             )
-        distances, indices = self._nearest(Z, self._rows, k)
-        return follow(distances, X), follow(self._kept[indices], X)
+        distances, indices = nearest(Z, rows, k, device=self._place(X))
+        return follow(distances, X), follow(self.kept_[indices], X)
 
     @computing
     def explain(self, X: ArrayLike) -> NDArray:
@@ -347,48 +380,33 @@ class Predictor(
         Returns
         -------
         contributions : ndarray of shape (n_samples, n_features) or, for a regressor with several \
-                outputs, (n_samples, n_features, n_outputs)
+                outputs, (n_samples, n_outputs, n_features)
         """
-        Z = self._scaled(X)
-        J = self.metric_estimator_.jacobian(Z @ self._before.T)
-        J = np.einsum("mcr,rd->mdc", J, self._before)
-        return follow(self._explained(J * (Z - self._center)[:, :, None], X), X)
+        Z = self.scale_rows(X)
+        J = self.metric_estimator_.jacobian(project(Z, self.before_))
+        shares = project(J, self.before_.T) * (Z - self._center)[:, None]
+        return follow(self._explained(shares, X), X)
 
     def _explained(self, shares: NDArray, X: ArrayLike) -> NDArray:
-        return shares[:, :, 0] if shares.shape[2] == 1 else shares
+        return shares[:, 0] if shares.shape[1] == 1 else shares
 
-    def _scaled(self, X: ArrayLike) -> NDArray:
-        check_is_fitted(self)
-        rows = validate_data(self, to_host(X), reset=False, dtype=[np.float64, np.float32])
-        return self.scaler_.transform(rows)
+    def _mapped(self, X: ArrayLike) -> NDArray:
+        return project(self.scale_rows(X), self.components_)
 
-    @computing
     def _votes(self, X: ArrayLike) -> Votes:
         Z = self._mapped(X)
-        if self.rule == "ridge":
-            return _plain_votes(self.ridge_.predict(Z))
-        if self.rule == "knn":
-            D, near = self._nearest(Z, self._rows, min(self.n_neighbors_, len(self._rows)))
-            return vote(D, near, self._Y, weights=self.weights, row_weights=self._w)
-        return self._ball_votes(Z, self._rows, [self.radius_], self._Y, self._w)[0]
+        return self.rule_.votes(Z, device=self._place(X))
 
-    def _html_repr(self) -> str:
-        return with_plan(self, super()._html_repr())
+    def _place(self, X: Any) -> Any:
+        """Where to compute: on ``device``, else where X is; by name, so that nothing of torch is
+        kept."""
+        found = device_of(X)
+        return str(found) if self.device is None and found is not None else self.device
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "components_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
-
-def _is(value: Any, name: str) -> bool:
-    return isinstance(value, str) and value == name
-
-
-def _plain_votes(values: NDArray) -> Votes:
-    """Votes without neighbours: ties go to the first class."""
-    return Votes(values, np.tile(np.arange(values.shape[1], dtype=float), (len(values), 1)))
+    def _check_fitted(self) -> None:
+        if hasattr(self, "best_params_") and not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                f"this {type(self).__name__} was fitted with `refit`=False, which keeps only the "
+                "results of the tuning; fit it with refit=True to predict."
+            )
+        check_is_fitted(self)

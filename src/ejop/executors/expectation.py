@@ -151,7 +151,7 @@ class Averager:
         blocks = plan.blocks(len(rows))
         if form.engine.on_device:
             parts: Any = halving(one, len(rows), plan.block, plan.notes.append)
-            pools = pools_free()  # torch's own threads walk the blocks of a processor
+            pools: Any = pools_free()  # torch's own threads walk the blocks of a processor
         else:
             parts, pools = stream(one, blocks, plan.threads), nullcontext()
         total, zeroed = self._empty(form), 0

@@ -12,14 +12,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from ejop.choice import median_nearest_distance
 from ejop.estimators import EJOP, EJOPClassifier
 from ejop.experiments.folds import Fold
+from ejop.functions import RidgeFunction
 from ejop.learners import ITML, LMNN, MLR, ReliefF, knn_error
-from ejop.tuning import NEIGHBORS, holdouts
+from ejop.rules import NEIGHBORS, KNeighborsRule, RadiusRule, Rule
+from ejop.tuning import holdouts
 
 #: the paper learns its competitors' metrics for so many neighbours
 LEARNED_NEIGHBORS = 5
@@ -68,12 +71,12 @@ def iterations_to_converge(objective: list[float]) -> int | None:
     return int(outside[-1]) + 2 if len(outside) else 1
 
 
-def predictor(rule: str, **options: Any) -> Callable[..., Outcome]:
+def predictor(rule: Rule, **options: Any) -> Callable[..., Outcome]:
     """A method that is an EJOPClassifier."""
 
     def run(fold: Fold, seed: int, n_neighbors: int | None) -> Outcome:
         refit = "train" if fold.held else True
-        model = EJOPClassifier(rule, refit=refit, **_common(fold, seed), **options)
+        model = EJOPClassifier(refit=refit, **_common(rule, fold, seed), **options)
         start = time.perf_counter()
         model.fit(fold.X, fold.y)
         fitted = time.perf_counter()
@@ -178,7 +181,7 @@ class PaperClassifier(EJOPClassifier):
         )
 
 
-def paper(rule: str) -> Callable[..., Outcome]:
+def paper(rule: Rule) -> Callable[..., Outcome]:
     """The paper's estimator; h, t and the number of neighbours or radius tuned on held-out rows."""
 
     def run(fold: Fold, seed: int, n_neighbors: int | None) -> Outcome:
@@ -190,12 +193,7 @@ def paper(rule: str) -> Callable[..., Outcome]:
             warnings.filterwarnings("ignore", "every difference is zero")
             for h, t in itertools.product(PAPER_BANDWIDTHS, PAPER_STEPS):
                 model = PaperClassifier(
-                    rule,
-                    function="ball",
-                    power=1.0,
-                    empty="prior",
-                    refit=False,
-                    **_common(fold, seed),
+                    function="ball", power=1.0, refit=False, **_common(rule, fold, seed)
                 )
                 model.bandwidth, model.step = unit * h, unit * h * t
                 models.append(model.fit(fold.X, fold.y))
@@ -227,11 +225,13 @@ def _tuned_neighbors(learn: Callable[..., NDArray], fold: Fold, seed: int) -> in
     return NEIGHBORS[int(errors.argmin())]
 
 
-def _common(fold: Fold, seed: int) -> dict[str, Any]:
+def _common(rule: Rule, fold: Fold, seed: int) -> dict[str, Any]:
+    if isinstance(rule, KNeighborsRule) and fold.n_neighbors:
+        rule = clone(rule).set_params(n_neighbors=fold.n_neighbors)
     return {
+        "rule": rule,
         "scale": "none",
         "validation": fold.validation,
-        "n_neighbors": fold.n_neighbors or "auto",
         "device": fold.device,
         "random_state": seed,
     }
@@ -272,14 +272,15 @@ def _learners() -> dict[str, Method]:
     return found
 
 
+_KNN, _HNN, _RIDGE = KNeighborsRule(), RadiusRule(), RidgeFunction(widening=1.0)
 METHODS: dict[str, Method] = {
-    "euclid": Method("Euclid", predictor("knn", function="kernel", power=0.0)),
+    "euclid": Method("Euclid", predictor(_KNN, function="kernel", power=0.0)),
     "relieff": Method("ReliefF", relieff),
-    "ejop-hnn": Method("EJOP hNN", predictor("hnn")),
-    "ejop-knn": Method("EJOP kNN", predictor("knn")),
-    "paper-hnn": Method("EJOP hNN, to the letter", paper("hnn")),
-    "paper-knn": Method("EJOP kNN, to the letter", paper("knn")),
-    "ridge-hnn": Method("EJOP hNN, ridge", predictor("hnn", function="ridge")),
-    "ridge-knn": Method("EJOP kNN, ridge", predictor("knn", function="ridge")),
+    "ejop-hnn": Method("EJOP hNN", predictor(_HNN)),
+    "ejop-knn": Method("EJOP kNN", predictor(_KNN)),
+    "paper-hnn": Method("EJOP hNN, to the letter", paper(RadiusRule(empty="prior"))),
+    "paper-knn": Method("EJOP kNN, to the letter", paper(_KNN)),
+    "ridge-hnn": Method("EJOP hNN, ridge", predictor(_HNN, function=_RIDGE)),
+    "ridge-knn": Method("EJOP kNN, ridge", predictor(_KNN, function=_RIDGE)),
     **_learners(),
 }

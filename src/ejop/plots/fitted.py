@@ -96,7 +96,7 @@ class Fitted:
         if self.before is not None:
             X = self.before.transform(X)
         if hasattr(self.model, "scaler_"):
-            return np.asarray(self.model._scaled(X))
+            return np.asarray(self.model.scale_rows(X))
         rows = X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
         rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
         d = self.components.shape[1]
@@ -171,11 +171,8 @@ class Fitted:
             rows = np.linalg.solve(self.rounds, rows.T).T
         if self.model is self.core:
             return TrainingRows(rows, function.Y_, np.arange(len(rows)), weights)
-        kept, targets, weights = self.model._kept, self.model._Y, self.model._w
-        if weights is not None:  # the metric has dropped rows of no weight
-            voting = weights > 0
-            kept, targets, weights = kept[voting], targets[voting], weights[voting]
-        return TrainingRows(rows, targets, kept, weights)
+        rule = self.model.rule_
+        return TrainingRows(rows, rule.targets_, self.model.kept_, rule.weights_)
 
 
 def fitted(model: Any, feature_names: Sequence[str] | None = None) -> Fitted:
@@ -216,7 +213,7 @@ def fitted(model: Any, feature_names: Sequence[str] | None = None) -> Fitted:
 
 def _rounds(model: Any) -> NDArray | None:
     """Map before the last round of a predictor, None for the identity."""
-    rounds = getattr(model, "_before", None)
+    rounds = getattr(model, "before_", None)
     if rounds is None:
         return None
     square = rounds.shape[0] == rounds.shape[1]

@@ -167,7 +167,7 @@ def gather(source: Fitted, X: Any, y: ArrayLike) -> Evidence:
     some = X if len(rows) == len(X) else take_rows(X, rows)
     Z, truth = source.prepare(some), truth[rows]
     training = source.training()
-    k = int(getattr(source.model, "n_neighbors_", SHOWN_NEIGHBORS))
+    k = int(getattr(getattr(source.model, "rule_", None), "n_neighbors_", SHOWN_NEIGHBORS))
     before = near = None
     if training is not None:
         k, L = min(k, len(training.rows)), source.components.T
@@ -197,7 +197,7 @@ def answers(source: Fitted, values: NDArray) -> NDArray:
 
 def _voted(source: Fitted, training: TrainingRows, near: tuple[NDArray, NDArray]) -> NDArray:
     """Answer of given neighbours, by the model's weights."""
-    weights = getattr(source.model, "weights", "uniform")
+    weights = getattr(getattr(source.model, "rule_", None), "weights", "uniform")
     votes = vote(*near, training.targets, weights=weights, row_weights=training.weights)
     if source.regression:
         return votes.values[:, 0]

@@ -1,1 +1,0 @@
-"""The hot loops and the plan that chooses among them."""
