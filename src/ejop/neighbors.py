@@ -92,11 +92,8 @@ def _nearest(Q: NDArray, references: References, k: int) -> tuple[NDArray, NDArr
     while len(open_rows):
         found = search.candidates(Q[open_rows], fetch)
         queries = np.repeat(open_rows, fetch)
-        D = (
-            search.distances(Q, queries, found.ravel())
-            .reshape(found.shape)
-            .astype(kind, copy=False)
-        )
+        D = search.distances(Q, queries, found.ravel()).reshape(found.shape)
+        D = D.astype(kind, copy=False)
         level = _level(D)
         order = np.lexsort((found, level), axis=1)
         D, level = (np.take_along_axis(a, order, axis=1) for a in (D, level))
