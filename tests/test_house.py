@@ -7,19 +7,6 @@ from pathlib import Path
 import ejop
 
 ROOT = Path(ejop.__file__).parent
-#: private names still used from outside, to be emptied; a name that is mended must go from here
-ALLOWED = {
-    ("ejop._dask.choices", "ejop.functions._base"),
-    ("ejop._dask.predictors", "ejop.estimators._predictor"),
-    ("ejop._dask.rows", "ejop.functions._base"),
-    ("ejop.backends.plan", "ejop.functions._base"),
-    ("ejop.differences", "ejop.functions._kernel"),
-    ("ejop.expectation", "ejop.functions._base"),
-    ("ejop.learners._learner", "ejop.estimators._linear"),
-    ("ejop.selection", "ejop.functions._base"),
-    ("ejop.theory.dimension", "ejop.estimators._base"),
-    ("ejop.theory.dimension", "ejop.functions._base"),
-}
 
 
 def modules():
@@ -76,7 +63,7 @@ def test_no_module_uses_a_private_name_of_another():
         for module, name in imported(tree)
         if module.partition(".")[0] == "ejop" and reaches_in(user, module, name)
     }
-    assert found == ALLOWED
+    assert found == set()
 
 
 def test_private_names_of_scikit_learn_are_imported_in_one_module():

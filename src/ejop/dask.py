@@ -19,8 +19,7 @@ from ejop._dask.plan import ClusterPlan
 from ejop._dask.predictors import DaskPredictor
 from ejop._dask.rows import Rows
 from ejop._sklearn import Interval
-from ejop.estimators import EGOP, EJOP, EGOPRegressor, EJOPClassifier
-from ejop.estimators._classifier import weights_of_classes
+from ejop.estimators import EGOP, EJOP, EGOPRegressor, EJOPClassifier, weights_of_classes
 
 __all__ = ["ClusterPlan", "DaskEGOP", "DaskEGOPRegressor", "DaskEJOP", "DaskEJOPClassifier"]
 

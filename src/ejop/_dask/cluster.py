@@ -105,7 +105,7 @@ def plainly(client: Client) -> Iterator[None]:
         ) from error
 
 
-class Task:
+class ClusterTask:
     """A function as a task: Dask runs tasks side by side, so each has one thread."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -119,7 +119,7 @@ class Task:
 
 def delayed(function: Callable[..., Any]) -> Any:
     """Dask's ``delayed`` of a function of ours."""
-    return dask.delayed(Task(function))
+    return dask.delayed(ClusterTask(function))
 
 
 def run(client: Client, tasks: Any) -> Any:

@@ -237,7 +237,7 @@ def weights_of_classes(class_weight: Any, classes: NDArray, totals: NDArray) -> 
     Examples
     --------
     >>> import numpy as np
-    >>> from ejop.estimators._classifier import weights_of_classes
+    >>> from ejop.estimators import weights_of_classes
     >>> weights_of_classes("balanced", np.array(["a", "b"]), np.array([3.0, 1.0])).round(2)
     array([0.67, 2.  ])
     >>> weights_of_classes({"b": 5.0}, np.array(["a", "b"]), np.array([3.0, 1.0]))

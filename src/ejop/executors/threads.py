@@ -27,10 +27,10 @@ R = TypeVar("R")
 
 #: operations that one core does in about ten milliseconds: less work starts no threads
 SMALL = 100_000_000
-#: operations of a product or a Cholesky factor from which the threads of the BLAS pay. They wait
-#: for one another by spinning: beside a busy core, an eigen-decomposition of 1,000 rows takes many
-#: times longer with two threads than with one, since it waits thousands of times.
-LARGE = 10_000_000_000
+#: cube of the rows of a system from which a Cholesky factor by the BLAS's threads pays. They spin
+#: while they wait for one another: beside busy cores a factor of 4,000 rows took 1.7 times as long
+#: with two threads as with one, and an eigen-decomposition of 1,000 rows eighty times.
+LARGE = 100_000_000_000
 
 
 class _Here(local):

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from ejop._sklearn import WRAPPERS, HasMethods, Interval, StrOptions, with_callbacks
-from ejop.estimators._linear import LinearMetricEstimator
+from ejop.estimators import LinearMetricEstimator
 from ejop.executors.threads import computing
 from ejop.learners._initialize import STARTS, initialize
 from ejop.neighbors import nearest, vote

@@ -15,7 +15,7 @@ from ejop._sklearn import Interval, StrOptions
 from ejop.learners._learner import Learned, MetricLearner, knn_error, split_held_out
 from ejop.learners._lmnn_loops import (
     ByClass,
-    Neighborhoods,
+    TripletLists,
     margin_loss,
     merge_lists,
     neighborhoods,
@@ -82,7 +82,7 @@ def objective_with_gradient(
     return total / len(X), slope.T @ X / len(X)
 
 
-def _target_scale(Z: NDArray, near: Neighborhoods) -> float:
+def _target_scale(Z: NDArray, near: TripletLists) -> float:
     """Root mean squared distance of targets; that of impostors where all targets coincide."""
     for lists in (near.targets, near.impostors):
         squared = 0.0

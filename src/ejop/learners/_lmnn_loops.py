@@ -112,7 +112,7 @@ class ByClass:
 
 
 @dataclass(frozen=True)
-class Neighborhoods:
+class TripletLists:
     """Nearest rows of the same class (n, k) and of other classes (n, m), and the share of rows
     that the vote of their k nearest others puts in another class; -1 where there are no more."""
 
@@ -128,7 +128,7 @@ def neighborhoods(
     m: int,
     dtype: type[np.floating] = np.float64,
     entries: int = RANK_ENTRIES,
-) -> Neighborhoods:
+) -> TripletLists:
     """Neighbours of each mapped row, by blocks of ranks: memory O(n (k + m) + block).
 
     Parameters
@@ -168,7 +168,7 @@ def neighborhoods(
         )
 
     lost = sum(in_threads(search, range(0, n, step)))
-    return Neighborhoods(targets, others[:, :m], lost / n)
+    return TripletLists(targets, others[:, :m], lost / n)
 
 
 @njit(cache=True, nogil=True)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from ejop._sklearn import Interval, StrOptions
 from ejop.neighbors import (
     MAX_PAIRS,
     Neighborhoods,

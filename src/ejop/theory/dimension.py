@@ -15,8 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 
 from ejop.choice import pointwise_loss, widest_within_one_error
-from ejop.estimators import EGOP, EJOP
-from ejop.estimators._base import OuterProductEstimator, chosen_settings
+from ejop.estimators import EGOP, EJOP, OuterProductEstimator, chosen_settings
 from ejop.executors.threads import computing
 from ejop.functions import KernelSmoother
 from ejop.rows import one_hot_labels
