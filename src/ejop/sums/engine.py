@@ -142,6 +142,14 @@ class Engine(ABC):
         return values if values.dtype == other.dtype else values.astype(other.dtype)
 
     @abstractmethod
+    def l1_distances(self, Q: Any, Z: Any) -> Any:
+        """sum_j |q_j - z_j|, (m, n)."""
+
+    @abstractmethod
+    def signed_products(self, K: Any, Q: Any, Z: Any, a: Any, out: Any) -> None:
+        """sum_i K_qi sign(q_j - z_ij) a_ic into ``out`` (c, m, d)."""
+
+    @abstractmethod
     def precise(self) -> Engine:
         """The same place with products in float64."""
 
@@ -225,6 +233,24 @@ class HostEngine(Engine):
     def pair_queries(self, Q: NDArray, summary: Summary) -> NDArray:
         """Query rows in the type of the references."""
         return np.asarray(Q, dtype=summary.dtype)
+
+    def l1_distances(self, Q: NDArray, Z: NDArray) -> NDArray:
+        """A compiled loop."""
+        from ejop.sums.compiled import l1_distances
+
+        out = np.zeros((len(Q), len(Z)), dtype=Q.dtype)
+        l1_distances(np.ascontiguousarray(Q), np.ascontiguousarray(Z.T), out)
+        return out
+
+    def signed_products(self, K: NDArray, Q: NDArray, Z: NDArray, a: NDArray, out: NDArray) -> None:
+        """Signs by a compiled loop, then one product a feature."""
+        from ejop.sums.compiled import signed
+
+        Q, columns = np.ascontiguousarray(Q), np.ascontiguousarray(Z.T)
+        S = np.empty_like(K)
+        for j in range(Q.shape[1]):
+            signed(K, Q[:, j], columns[j], S)
+            out[:, :, j] = (S @ a).T
 
     def precise(self) -> HostEngine:
         """NumPy takes the type of its arrays."""
