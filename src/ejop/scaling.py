@@ -8,8 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.preprocessing import FunctionTransformer, RobustScaler, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    QuantileTransformer,
+    RobustScaler,
+    StandardScaler,
+)
 from sklearn.utils.validation import validate_data
+
+#: quantiles of a column that are kept, at the most
+MAX_QUANTILES = 500
+#: standard deviations beyond which ranks count alike
+FARTHEST = 3.0
 
 
 class HellingerScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -52,11 +62,47 @@ class HellingerScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
+class QuantileColumns(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Each column by its ranks to a normal distribution, clipped at three standard deviations.
+
+    Long tails and odd units no longer matter, and outliers cannot dominate.
+
+    Examples
+    --------
+    >>> from ejop.scaling import QuantileColumns
+    >>> QuantileColumns().fit_transform([[1.0], [10.0], [1e9]]).round(1).ravel()
+    array([-3.,  0.,  3.])
+    """
+
+    def fit(self, X: ArrayLike, y: Any = None) -> QuantileColumns:
+        """Take the quantiles of each column."""
+        rows = validate_data(self, X, dtype=[np.float64, np.float32])
+        self.ranks_ = QuantileTransformer(
+            n_quantiles=min(MAX_QUANTILES, len(rows)),
+            output_distribution="normal",
+            random_state=0,
+        ).set_output(transform="default")
+        self.ranks_.fit(rows)
+        self.step_ = rows.std(0, dtype=np.float64) / 4
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray:
+        """Ranks as standard normal values."""
+        rows = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return np.clip(self.ranks_.transform(rows), -FARTHEST, FARTHEST)
+
+    def slopes(self, X: NDArray) -> NDArray:
+        """How fast each value changes with its column, over half a standard deviation, (m, d)."""
+        step = np.where(self.step_ > 0, self.step_, 1)
+        return (self.transform(X + step) - self.transform(X - step)) / (2 * step)
+
+
 SCALERS: dict[str, Any] = {
     "none": FunctionTransformer,
     "standard": StandardScaler,
     "robust": RobustScaler,
     "hellinger": HellingerScaler,
+    "quantile": QuantileColumns,
 }
 
 
