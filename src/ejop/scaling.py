@@ -16,6 +16,8 @@ from sklearn.preprocessing import (
 )
 from sklearn.utils.validation import validate_data
 
+#: columns of a histogram, at the least
+MANY_COUNTS = 20
 #: quantiles of a column that are kept, at the most
 MAX_QUANTILES = 500
 #: standard deviations beyond which ranks count alike
@@ -133,6 +135,29 @@ def slopes(scaler: Any) -> NDArray | float:
             "scaled rows, components_.T @ components_."
         )
     return 1 / getattr(scaler, "scale_", 1.0)
+
+
+def shares_one_whole(X: NDArray) -> bool:
+    """Whether columns look like counts or shares of one whole: a histogram a row.
+
+    All values are whole numbers of at least zero and most are zero, or every row sums to the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ejop.scaling import shares_one_whole
+    >>> shares_one_whole(np.array([[0.2, 0.8], [0.5, 0.5]]))
+    True
+    >>> shares_one_whole(np.array([[22.0, 7.25], [38.0, 71.28]]))  # age and fare
+    False
+    """
+    if X.shape[1] < 2 or X.min(initial=0) < 0:
+        return False
+    total = X.sum(1)
+    if np.ptp(total) <= 1e-6 * total.max(initial=0) and total.max(initial=0) > 0:
+        return True
+    whole = bool(np.all(np.rint(X) == X))
+    return X.shape[1] >= MANY_COUNTS and whole and float((X == 0).mean()) > 0.5 and X.max() > 1
 
 
 def scale_candidates(X: NDArray) -> list[str]:

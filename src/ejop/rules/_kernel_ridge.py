@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
@@ -27,6 +27,9 @@ SAMPLE = 600
 SPARE = 2
 #: rows that judge these by folds, at the most, and rows that a machine is solved for
 HONEST_ROWS, MOST_ROWS = 3_000, 10_000
+#: how values become probabilities: exponents, and values below which they level off
+SHARPNESS = (0.5, 0.7, 0.85, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0)
+FLOORS = (0.001, 0.003, 0.01, 0.03, 0.06, 0.1, 0.2)
 #: rows from which one system is solved at a time, by all threads
 ONE_AT_A_TIME = 4_600
 
@@ -102,9 +105,10 @@ class Search:
         found: list[Judged] = []
         failed: list[str] = []
         for part in progress(stream(work, jobs, threads), len(jobs)):
-            (failed if isinstance(part, str) else found).extend(
-                [part] if isinstance(part, str) else part
-            )
+            if isinstance(part, str):
+                failed.append(part)
+            else:
+                found.extend(part)
         self.notes.extend(failed)
         if not found:
             raise np.linalg.LinAlgError(
@@ -125,9 +129,7 @@ class Search:
 
         rng = np.random.default_rng(self.seed + 2)
         try:
-            tried = judged(
-                self.problems[name].rows(rows), kernel, wanted, fold, sample, start, rng
-            )
+            tried = judged(self.problems[name].rows(rows), kernel, wanted, fold, sample, start, rng)
             return [Judged(name, one) for one in tried]
         except np.linalg.LinAlgError as error:
             return f"{kernel} kernel on {name} columns was passed over: {error}"
@@ -193,6 +195,10 @@ class RidgeRule(Rule):
         Predictions of training rows by averages that have not seen them.
     judged_ : ndarray of shape (n_judged,)
         Numbers of these rows.
+    loss_ : float
+        Mean squared error of ``honest_``, in units of the targets' variance for real ones.
+    table_ : dict of ndarray
+        Every candidate with its losses.
 
     Examples
     --------
@@ -233,6 +239,7 @@ class RidgeRule(Rule):
         block: Block,
         preparations: Sequence[str],
         seed: int,
+        units: NDArray | float = 1.0,
         progress: Callable[[Iterable[Any], int], Iterator[Any]] = lambda parts, n: iter(parts),
     ) -> RidgeRule:
         """Choose the machines for scaled rows, and solve them.
@@ -240,9 +247,11 @@ class RidgeRule(Rule):
         Parameters
         ----------
         block : Block
-            Scaled rows, targets (one-hot, or of unit variance) and weights.
+            Scaled rows, targets (one-hot or real) and weights.
         preparations : sequence of {"plain", "quantile"}
         seed : int
+        units : ndarray of shape (n_outputs,) or float, default=1.0
+            What each target is divided by while machines are compared: its standard deviation.
         progress : callable, optional
             Wraps the parts of the search: ``progress(parts, n_parts)``.
         """
@@ -255,7 +264,7 @@ class RidgeRule(Rule):
         quantiles = QuantileColumns().fit(block.X) if "quantile" in preparations else None
         X = block.X.astype(np.float64, copy=False)
         columns = {"plain": lambda: X, "quantile": lambda: quantiles.transform(X)}  # type: ignore[union-attr]
-        R = block.Y - summary.prior
+        R = (block.Y - summary.prior) / units
         search = Search(
             {name: Problem(columns[name](), R, w) for name in preparations},
             self.kernels,
@@ -266,8 +275,16 @@ class RidgeRule(Rule):
         )
         ranked = search.run(progress)
         chosen = ranked[: self.n_members]
-        self.members_ = search.members(chosen)
-        self.honest_ = np.mean([one.candidate.honest for one in chosen], axis=0) + summary.prior
+        members = search.members(chosen)
+        self.members_ = [
+            replace(one, coefficients=(one.coefficients * units).astype(np.float32))
+            for one in members
+        ]
+        honest = np.mean([one.candidate.honest for one in chosen], axis=0)
+        self.loss_ = (
+            search.problems[preparations[0]].rows(search.rows).loss(honest - R[search.rows])
+        )
+        self.honest_ = (honest * units + summary.prior).astype(np.float32)
         self.judged_, self.notes_ = search.rows, search.notes
         self.table_ = _table(search, ranked, len(chosen))
         self.function_ = AverageFunction().of(self.members_, quantiles, block, summary)
@@ -283,6 +300,40 @@ class RidgeRule(Rule):
         block = whole_block(self.rows_, self.targets_, self.weights_)
         return self.learn(block, ("plain", "quantile"), 0)
 
+    def calibrate(self, Y: NDArray, w: NDArray | None) -> RidgeRule:
+        """Choose how values become probabilities, by the log loss of the honest predictions.
+
+        p_c is proportional to (v_c + sqrt(v_c^2 + 4 e^2))^g: two numbers, and the order of values
+        is kept.
+        """
+        truth = Y[self.judged_].astype(bool)
+        weights = None if w is None else w[self.judged_]
+        best = (np.inf, 1.0, 0.01)
+        for floor in FLOORS:
+            for sharpness in SHARPNESS:
+                p = _shares(self.honest_.astype(np.float64), sharpness, floor)
+                loss = -np.average(np.log(np.maximum(p[truth], 1e-300)), weights=weights)
+                best = min(best, (float(loss), sharpness, floor))
+        self.sharpness_, self.floor_ = best[1:]
+        return self
+
+    def shares(self, values: NDArray) -> NDArray:
+        """Calibrated probabilities, (m, n_classes)."""
+        return _shares(values, self.sharpness_, self.floor_)
+
+    def score_limit(self, scores: NDArray, coverage: float) -> NDArray:
+        """Score that a share of honest predictions does not exceed, the last added for safety.
+
+        ``scores`` has shape (n_judged, ...).
+        """
+        n = len(scores)
+        place = int(np.ceil((n + 1) * coverage)) - 1
+        if place >= n:
+            raise ValueError(
+                f"`coverage`={coverage} needs more than {n} rows that judge; lower it."
+            )
+        return np.sort(scores, axis=0)[place]
+
     def votes(self, Z: NDArray, device: Any = None) -> Votes:
         """Values of the average at new scaled rows."""
         return Votes.plain(self.function_.predict(Z).astype(np.float64, copy=False))
@@ -290,6 +341,13 @@ class RidgeRule(Rule):
     def judge(self, Z: NDArray, sizes: Sequence[float], device: Any = None) -> Iterator[Votes]:
         """Values at new rows, once."""
         yield self.fit(self.rows_, self.targets_, self.weights_).votes(Z)
+
+
+def _shares(values: NDArray, sharpness: float, floor: float) -> NDArray:
+    positive = (values + np.sqrt(values**2 + 4 * floor**2)) / 2
+    logs = sharpness * np.log(positive)
+    shares = np.exp(logs - logs.max(1, keepdims=True))
+    return shares / shares.sum(1, keepdims=True)
 
 
 def _table(search: Search, ranked: list[Judged], n_members: int) -> dict[str, NDArray]:
@@ -310,5 +368,3 @@ def _table(search: Search, ranked: list[Judged], n_members: int) -> dict[str, ND
     found["loss"] = np.array(columns[7], dtype=float)
     found["member"] = np.array(columns[8], dtype=bool)
     return found
-
-

@@ -154,9 +154,7 @@ def choose(problem: Problem, kernel: str) -> tuple[float, float, float]:
     while True:
         i, j = best
         around = [(i, j - 1), (i, j + 1), (i - 1, j), (i + 1, j)]
-        inside = [
-            (a, b) for a, b in around if 0 <= a < len(widths) and 0 <= b < len(PENALTIES)
-        ]
+        inside = [(a, b) for a, b in around if 0 <= a < len(widths) and 0 <= b < len(PENALTIES)]
         step = min(inside, key=loss)
         if loss(step) >= loss(best):
             break
@@ -311,9 +309,7 @@ def coefficients(problem: Problem, kernel: str, h: float, penalty: float) -> NDA
     return solution(factor(matrix(centers, D, h), penalty, S), problem.R, S)
 
 
-def solved(
-    problem: Problem, kernel: str, h: float, penalty: float
-) -> Callable[[NDArray], NDArray]:
+def solved(problem: Problem, kernel: str, h: float, penalty: float) -> Callable[[NDArray], NDArray]:
     """A machine as a function of mapped rows."""
     a, centers = coefficients(problem, kernel, h, penalty), centers_of(kernel, problem.X, h)
     return partial(_answer, centers, a)
