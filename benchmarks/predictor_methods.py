@@ -186,8 +186,8 @@ def catboost(A: NDArray, y: NDArray, real: bool) -> Fitted:
 
 
 XRFM_KERNELS = (("l2", False), ("l1", True))  # with a full matrix, with a diagonal
-XRFM_BANDWIDTHS = (3.0, 10.0, 30.0)
-XRFM_PENALTIES = (1e-4, 1e-2)
+XRFM_BANDWIDTHS = (1.5, 5.0, 15.0, 50.0)
+XRFM_PENALTIES = (1e-4, 1e-2, 1.0)
 XRFM_ROUNDS = 5
 
 
