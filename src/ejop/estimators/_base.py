@@ -15,8 +15,14 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ejop._sklearn import WRAPPERS, HasMethods, Interval, StrOptions, with_callbacks
-from ejop._sklearn import check_sample_weight as _check_sample_weight
+from ejop._sklearn import (
+    WRAPPERS,
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_sample_weight,
+    with_callbacks,
+)
 from ejop.arrays import follow, to_host
 from ejop.estimators._linear import LinearMetricEstimator
 from ejop.executors.expectation import Averager, Terms
@@ -182,7 +188,7 @@ class OuterProductEstimator(LinearMetricEstimator):
         Y = self._targets(y, classes, first=first).astype(X.dtype, copy=False)
         weights = None
         if sample_weight is not None:
-            weights = _check_sample_weight(
+            weights = check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
             kept = weights > 0  # a row of weight zero is no row
