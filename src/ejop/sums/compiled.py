@@ -1,4 +1,4 @@
-"""Compiled inner loops on plain arrays, the only place that imports numba.
+"""Compiled inner loops on plain arrays.
 
 Each function handles one block of query rows in one thread and releases the interpreter lock; the
 engine runs several blocks at a time. Compiled code is cached on disk. Arrays of sums have the
@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from ejop._compile import compiled
 
 # Sums may be reordered and contracted, which is what lets the loops vectorise; NaN and infinities
 # keep their meaning.
 _REORDER = {"reassoc", "contract"}
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def _profile(u2, inner, outer):
     """K at the squared ratio u2 for K(u) = (1 - u^inner)^outer, u <= 1."""
     if u2 > 1.0:
@@ -36,7 +37,7 @@ def _profile(u2, inner, outer):
     return value
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def _squared_distance(a, b):
     total = 0.0
     for j in range(a.shape[0]):
@@ -44,7 +45,7 @@ def _squared_distance(a, b):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def _largest_shift(a, b, step):
     """max_j 2 t_j |a_j - b_j|."""
     largest = 0.0
@@ -53,7 +54,7 @@ def _largest_shift(a, b, step):
     return largest
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def compact_sums(Q, X, near, labels, Y, weights, step, inv_h2, inner, outer, sums, mass):
     """Un-normalised compact-kernel sums at x + t e_j and x - t e_j for a block of queries.
 
@@ -119,7 +120,7 @@ def compact_sums(Q, X, near, labels, Y, weights, step, inv_h2, inner, outer, sum
                 sums[k, q, j] += constant[k]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _kth_smallest(values, k):
     """Value of rank k (0-based); reorders ``values``."""
     lo, hi = 0, values.shape[0] - 1
@@ -144,7 +145,7 @@ def _kth_smallest(values, k):
     return values[k]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _rank_neighbors(base, moved, sign, k, values, places):
     """Places of the k smallest of base + sign * moved, ties to the earlier; ``values`` is
     scratch."""
@@ -162,7 +163,7 @@ def _rank_neighbors(base, moved, sign, k, values, places):
         values[b], places[b] = value, a
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def neighbor_sums(Q, X, near, labels, Y, weights, step, k, sums, mass):
     """Sums over the k nearest rows at x + t e_j and x - t e_j, ranking candidates again.
 
@@ -220,7 +221,7 @@ def neighbor_sums(Q, X, near, labels, Y, weights, step, k, sums, mass):
                                 sums[c, q, place] += weights[i] * Y[i, c]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def weight_cutoffs(K, bits, shift, bias, tolerance, cutoffs, kept):
     """Per query the power of two below which all weights together hold at most ``tolerance``.
 
@@ -253,13 +254,13 @@ def weight_cutoffs(K, bits, shift, bias, tolerance, cutoffs, kept):
     return worst
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def _add_scaled(w, row, out):
     for j in range(row.shape[0]):
         out[j] += w * row[j]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def sparse_products(K, cutoffs, table, labels, Y, sums, total):
     """sum_i K_qi Y_ic table_ij over the weights that reach the query's cut-off.
 
@@ -288,7 +289,7 @@ _EXP64 = np.array([math.exp(0.5) / math.factorial(i) for i in range(14)])
 _EXP32 = _EXP64[:8].astype(np.float32)
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def softmax_quotient(plus, minus, scale, coefficients):
     """(softmax(plus) - softmax(minus)) * scale over the first axis, into ``plus``, for values
     within [0, 1]."""
