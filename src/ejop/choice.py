@@ -16,7 +16,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
 from ejop.executors.threads import computing, in_threads
@@ -37,6 +36,8 @@ WIDENING = 1.3
 RIDGE_WIDENING = 1.5
 #: share of the loss of a constant f that is no difference: separable classes leave only rounding
 FLAT = 1e-3
+#: bandwidths from which a Gaussian weighs nothing
+FARTHEST = 10.0
 #: pairs of rows compared at the most, beyond 200 rows against all
 MAX_PAIRS = 100_000_000
 
@@ -110,14 +111,14 @@ class LocalRows:
 def nearest_squared(places: NDArray, queries: Block, block: Block, center: NDArray) -> NDArray:
     """Squared distances to the nearest row that is not equal, and to the nearest other row, (2, m).
 
-    Infinite where there is none. Distances that rounding may have moved to zero are measured again.
+    Infinite where there is none.
     """
-    D, slack = squared_distances(queries.X, block.X, center)
+    D = squared_distances(queries.X, block.X, center)
     own = block.own(queries.index)
     mine = np.flatnonzero(own >= 0)
     D[mine, own[mine]] = np.inf
-    other = np.maximum(D.min(1, initial=np.inf), 0)
-    D[slack >= D] = np.inf  # equal rows, up to the rounding of the distances
+    other = D.min(1, initial=np.inf)
+    D[D == 0] = np.inf  # equal rows
     return np.stack([D.min(1, initial=np.inf), other])
 
 
@@ -279,8 +280,10 @@ def grid_sums(
     -------
     sums : ndarray of shape (len(grid), m, n_outputs + 1)
     """
-    D, _ = squared_distances(queries.X, block.X, center)
-    np.maximum(D, 0, out=D)
+    widest = float(grid[-1])
+    # Only rows this near weigh anything, and they judge bandwidths by a part of the widest.
+    reach = widest * min(rule.support, FARTHEST)
+    D = squared_distances(queries.X, block.X, center, unit=widest / 4, reach=reach)
     own = block.own(queries.index)
     mine = np.flatnonzero(own >= 0)
     D[mine, own[mine]] = np.inf
@@ -403,7 +406,6 @@ def ridge_settings(
 
 
 @computing
-@computing
 def ridge_of_sample(
     sample: Block,
     summary: Summary,
@@ -418,7 +420,8 @@ def ridge_of_sample(
     penalties = PENALTY_GRID if penalty == "auto" else np.array([float(penalty)])
     S = np.sqrt(sample.weights)
     target = S[:, None] * (sample.Y - summary.prior)
-    D = euclidean_distances(sample.X.astype(np.float64), squared=True)
+    X = sample.X.astype(np.float64)
+    D = squared_distances(X, X, summary.center)
 
     solve = 3 * len(sample) ** 3  # an eigen-decomposition, roughly
 

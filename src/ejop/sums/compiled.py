@@ -41,8 +41,26 @@ def _profile(u2, inner, outer):
 def _squared_distance(a, b):
     total = 0.0
     for j in range(a.shape[0]):
-        total += (a[j] - b[j]) * (a[j] - b[j])
+        difference = np.float64(a[j]) - b[j]
+        total += difference * difference
     return total
+
+
+@compiled()
+def remeasure(D, Q, X, own, norms, share, far, reach):
+    """Squared distances (m, n) by products, measured again where they lost too many digits.
+
+    That is, up to ``share`` of |q|^2 + |x|^2 and, where that sum is over ``far``, up to ``reach``.
+    ``own`` (m,) and ``norms`` (n,) are the squared norms of the rows of Q and X once centred.
+    """
+    for q in range(D.shape[0]):
+        for i in range(D.shape[1]):
+            scale = own[q] + norms[i]
+            limit = share * scale
+            if scale > far:
+                limit = max(limit, reach)
+            if D[q, i] <= limit:
+                D[q, i] = _squared_distance(Q[q], X[i])
 
 
 @compiled(fastmath=_REORDER)
@@ -50,7 +68,7 @@ def _largest_shift(a, b, step):
     """max_j 2 t_j |a_j - b_j|."""
     largest = 0.0
     for j in range(step.shape[0]):
-        largest = max(largest, 2.0 * step[j] * abs(a[j] - b[j]))
+        largest = max(largest, 2.0 * step[j] * abs(np.float64(a[j]) - b[j]))
     return largest
 
 
@@ -92,13 +110,13 @@ def compact_sums(Q, X, near, labels, Y, weights, step, inv_h2, inner, outer, sum
             w = weights[i]
             if outer == 0:  # without branches, so that it vectorises
                 for j in range(s):
-                    cross = 2.0 * step[j] * (Q[q, j] - X[i, j])
+                    cross = 2.0 * step[j] * (np.float64(Q[q, j]) - X[i, j])
                     base = squared + step[j] * step[j]
                     both[j] = w if base + cross <= h2 else 0.0
                     both[s + j] = w if base - cross <= h2 else 0.0
             else:
                 for j in range(s):
-                    cross = 2.0 * step[j] * (Q[q, j] - X[i, j])
+                    cross = 2.0 * step[j] * (np.float64(Q[q, j]) - X[i, j])
                     base = squared + step[j] * step[j]
                     # |x +- t e_j - x_i|^2; rounding must not take it below zero
                     both[j] = w * _profile(max(base + cross, 0.0) * inv_h2, inner, outer)
@@ -147,8 +165,8 @@ def _kth_smallest(values, k):
 
 @compiled()
 def _rank_neighbors(base, moved, sign, k, values, places):
-    """Places of the k smallest of base + sign * moved, ties to the earlier; ``values`` is
-    scratch."""
+    """Places of the k smallest of base + sign * moved, ties to the earlier, and how many there
+    are; ``values`` is scratch."""
     size = 0
     for a in range(base.shape[0]):
         value = base[a] + sign * moved[a]
@@ -161,14 +179,15 @@ def _rank_neighbors(base, moved, sign, k, values, places):
             values[b], places[b] = values[b - 1], places[b - 1]
             b -= 1
         values[b], places[b] = value, a
+    return size
 
 
 @compiled()
 def neighbor_sums(Q, X, near, labels, Y, weights, step, k, sums, mass):
     """Sums over the k nearest rows at x + t e_j and x - t e_j, ranking candidates again.
 
-    ``near`` (m, n) must hold the k nearest rows of every shifted query; ``sums`` and ``mass`` are
-    as in :func:`compact_sums`.
+    ``near`` (m, n) must hold the k nearest rows of every shifted query; of fewer, all are summed.
+    ``sums`` and ``mass`` are as in :func:`compact_sums`.
     """
     m, d = Q.shape[0], step.shape[0]
     n = X.shape[0]
@@ -181,13 +200,16 @@ def neighbor_sums(Q, X, near, labels, Y, weights, step, k, sums, mass):
             if near[q, i]:
                 found[size] = i
                 size += 1
+        few = min(k, size)
+        if few == 0:
+            continue
         squared = np.empty(size)
         shift = np.empty(size)  # the most that any shift can change |x - x_i|^2 - t^2
         for a in range(size):
             squared[a] = _squared_distance(Q[q], X[found[a]])
             shift[a] = _largest_shift(Q[q], X[found[a]], step)
         # At every shift the k rows nearest to x keep the k-th value at or below this.
-        kth = _kth_smallest(squared.copy(), k - 1)
+        kth = _kth_smallest(squared.copy(), few - 1)
         ceiling = 0.0
         for a in range(size):
             if squared[a] <= kth:
@@ -205,13 +227,13 @@ def neighbor_sums(Q, X, near, labels, Y, weights, step, k, sums, mass):
             moved = np.empty((last - first, size))
             for a in range(size):
                 for j in range(first, last):
-                    moved[j - first, a] = 2.0 * step[j] * (Q[q, j] - X[order[a], j])
+                    moved[j - first, a] = 2.0 * step[j] * (np.float64(Q[q, j]) - X[order[a], j])
             for j in range(first, last):
                 row = moved[j - first]
                 for side in range(2):
-                    _rank_neighbors(base, row, 1.0 - 2.0 * side, k, values, chosen)
+                    few = _rank_neighbors(base, row, 1.0 - 2.0 * side, k, values, chosen)
                     place = side * d + j
-                    for b in range(k):
+                    for b in range(few):
                         i = order[chosen[b]]
                         mass[q, place] += weights[i]
                         if labels.shape[0] > 0:

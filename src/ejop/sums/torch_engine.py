@@ -353,10 +353,8 @@ class TorchPairs:
             "all shifts in one kernel" if self.fused else "one shifted feature after the other"
         )
 
-    def squared_distances(
-        self, Q: torch.Tensor, exclude: NDArray | None
-    ) -> tuple[torch.Tensor, float]:
-        """Squared distances (m, n), infinite at rows to leave out, and what rounding may move."""
+    def squared_distances(self, Q: torch.Tensor, exclude: NDArray | None) -> torch.Tensor:
+        """Squared distances (m, n), infinite at rows to leave out."""
         D = self.engine.product(Q, self.rows, exact=True)
         D *= -2
         D += self.norms
@@ -366,7 +364,11 @@ class TorchPairs:
             own = np.flatnonzero((exclude >= self.start) & (exclude < self.start + len(self.X)))
             places = self.engine.index(exclude[own] - self.start)
             D[self.engine.index(own), places] = np.inf
-        return D, self.slack
+        return D
+
+    def allowing(self, squared: torch.Tensor) -> torch.Tensor:
+        """Squared distances with room for the rounding of others."""
+        return squared + self.slack
 
     def smallest(self, D: torch.Tensor, k: int) -> Any:
         """The k smallest squared distances of each query, and their rows."""
