@@ -46,9 +46,7 @@ def assert_fits(found, told=1):
 def read_only_copy(tmp_path):
     """The library where no directory of it can hold a cache; root may write anywhere else."""
     copy = tmp_path / "site" / "ejop"
-    shutil.copytree(
-        Path(ejop.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__")
-    )
+    shutil.copytree(Path(ejop.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     for folder in [copy, *(p for p in copy.rglob("*") if p.is_dir())]:
         (folder / "__pycache__").write_text("a file in the way")
     return copy.parent

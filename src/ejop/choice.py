@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 
 from ejop.executors.threads import computing, in_threads
 from ejop.kernels import Kernel, get_kernel
-from ejop.rows import Block, Summary, whole_block
+from ejop.rows import Block, Summary, checked_block
 from ejop.sums.engine import squared_distances
 
 #: multiples of the median nearest-neighbour distance tried for a smoother's bandwidth
@@ -108,6 +108,13 @@ class LocalRows:
         return work(sample, *arguments)
 
 
+def checked_rows(X: NDArray, Y: NDArray, sample_weight: NDArray | None) -> LocalRows:
+    """Rows of a caller that choices can be made from."""
+    rows = LocalRows(checked_block(X, Y, sample_weight))
+    rows.summary.require_numbers()
+    return rows
+
+
 def nearest_squared(places: NDArray, queries: Block, block: Block, center: NDArray) -> NDArray:
     """Squared distances to the nearest row that is not equal, and to the nearest other row, (2, m).
 
@@ -133,7 +140,7 @@ def median_nearest_distance(X: NDArray, rows: NDArray) -> float:
     >>> median_nearest_distance(X, np.arange(4))
     1.0
     """
-    all_rows = LocalRows(whole_block(X, np.zeros((len(X), 1)), None))
+    all_rows = checked_rows(X, np.zeros((len(X), 1)), None)
     return median_of_nearest(_nearest(all_rows, all_rows.sample(rows))[0])
 
 
@@ -218,7 +225,7 @@ def choose_bandwidth(
     >>> 0.001 < choose_bandwidth(X, np.sin(X)) < 1
     True
     """
-    rows = LocalRows(whole_block(X, Y, sample_weight))
+    rows = checked_rows(X, Y, sample_weight)
     rule = get_kernel(kernel)
     return smoother_bandwidth(rows, rule, max_queries=max_queries, random_state=random_state)
 
@@ -381,7 +388,7 @@ def choose_ridge(
     bandwidth, penalty : float
     """
     return ridge_settings(
-        LocalRows(whole_block(X, Y, sample_weight)),
+        checked_rows(X, Y, sample_weight),
         bandwidth=bandwidth,
         penalty=penalty,
         max_rows=max_rows,

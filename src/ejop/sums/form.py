@@ -120,6 +120,9 @@ def prepare(
     """
     if step is not None and not isinstance(step, str):
         step = np.array(step, dtype=np.float64)
+        d = function.summary_.n_features
+        if step.shape != (d,) or not np.all((step >= 0) & (step < np.inf)):
+            raise ValueError(f"`step`={step} must hold {d} finite numbers, none of them negative.")
     if step is None and not function.differentiable:
         raise ValueError(
             f"`step`='analytic' needs a function with a closed-form derivative and {function!r} "

@@ -61,6 +61,12 @@ def moment_table(engine: Engine, Z: Any, columns: int, pad: int) -> Any:
     return table
 
 
+def log_weights(w: NDArray) -> NDArray:
+    """Logarithms of weights, some of which may be zero."""
+    with np.errstate(divide="ignore"):
+        return np.where(w > 0, np.log(w), NO_WEIGHT)
+
+
 def sorted_by_class(
     labels: NDArray | None, n: int, c: int, alignment: int
 ) -> tuple[NDArray, list[slice] | None]:
@@ -240,7 +246,7 @@ class GaussianForm(Form):
         xp = namespace(lifted)
         offset = xp.einsum("nd,nd->n", Z, Z) / (-2 * self.h2)
         if block.w is not None:
-            offset += xp.log(engine.array(block.w, kind))[places]
+            offset += engine.array(log_weights(block.w), kind)[places]
         Y = engine.array(block.Y, kind)[places]
         Z[dummies], Y[dummies], offset[dummies] = 0, 0, NO_WEIGHT
         lifted[:, d], lifted[:, d + 1] = offset, 1
