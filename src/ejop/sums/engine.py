@@ -100,6 +100,8 @@ class Engine(ABC):
     prefix: str = ""
     #: whether rows are copied to where the engine computes
     on_device: bool = False
+    #: rounding of its products, in roundings of their type
+    coarseness: float = 1.0
 
     @abstractmethod
     def kind(self, wanted: np.dtype) -> np.dtype:
@@ -124,6 +126,10 @@ class Engine(ABC):
     @abstractmethod
     def product(self, A: Any, B: Any, out: Any = None, *, exact: bool = False) -> Any:
         """A @ B for a prepared B; ``exact`` keeps the accuracy of the type of A."""
+
+    @abstractmethod
+    def measured(self, Q: Any, X: Any) -> Any:
+        """|q - x|^2 (m, n) from differences of the rows, in float64."""
 
     @abstractmethod
     def gram(self, rows: Any) -> Any:
@@ -210,6 +216,14 @@ class HostEngine(Engine):
     ) -> NDArray:
         """A @ B."""
         return np.matmul(A, B, out=out)
+
+    def measured(self, Q: NDArray, X: NDArray) -> NDArray:
+        """By a compiled loop."""
+        from ejop.sums.measured import measured_distances
+
+        out = np.empty((len(Q), len(X)))
+        measured_distances(np.ascontiguousarray(Q), np.ascontiguousarray(X), out)
+        return out
 
     def gram(self, rows: NDArray) -> NDArray:
         """R^T R for each of some matrices."""
