@@ -20,7 +20,6 @@ import pytest
 from ejop import EGOPRegressor, EJOPClassifier, __version__
 from ejop.cli.app import run
 from ejop.cli.columns import survey, typed
-from ejop.cli.files import replacing
 from ejop.cli.models import (
     DESCRIPTION,
     SavedModel,
@@ -592,20 +591,66 @@ def test_full_disk(made, call, tmp_path):
         subprocess.run(["umount", tmp_path], check=True)
 
 
-def test_an_old_file_survives_a_failure(tmp_path):
-    kept = tmp_path / "kept.csv"
-    kept.write_text("old")
-    for error in (ValueError, KeyboardInterrupt, OSError):
-        with pytest.raises(error), replacing(kept) as part:  # noqa: PT012 the failure is inside
-            part.write_text("half")
-            raise error("broken off")
-    assert kept.read_text() == "old"
-    link = tmp_path / "link.csv"
-    link.symlink_to(kept)
-    with replacing(link) as part:
-        part.write_text("new")
-    assert (kept.read_text(), link.is_symlink()) == ("new", True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept.csv", "link.csv"]
+# outputs and inputs ------------------------------------------------------------------------------
+
+
+def names(path):
+    """All names of a file: its own, another spelling, a symbolic link, a hard link."""
+    folder = path.parent
+    if not (folder / "sub").exists():
+        (folder / "symbolic").symlink_to(path)
+        os.link(path, folder / "hard")
+        (folder / "sub").mkdir()
+    return [path, folder / "sub" / ".." / path.name, folder / "symbolic", folder / "hard"]
+
+
+def test_outputs_never_overwrite_inputs(made, call, tmp_path):
+    rows = tmp_path / "rows.csv"
+    table(40, seed=2).to_csv(rows, index=False)
+    model = tmp_path / "m.skops"
+    model.write_bytes(made.model.read_bytes())
+    page, compared = tmp_path / "r.html", tmp_path / "c.json"
+    compared.write_text("[]")
+    asked = [("fit", rows, "-t", "label", "-o", name) for name in names(rows)]
+    asked += [("fit", rows, "-t", "label", "-o", model, "--report", name) for name in names(rows)]
+    asked.append(("fit", rows, "-t", "label", "-o", page, "--report", page))
+    asked.append(("fit", rows, "-t", "label", "-o", page, "--report", tmp_path / "R.html"))
+    asked += [("report", model, rows, "-o", name) for name in (model, rows)]
+    asked.append(("report", model, rows, "-o", compared, "--comparison", compared))
+    asked += [(verb, model, rows, "-o", rows) for verb in ("predict", "transform", "explain")]
+    (tmp_path / "link.csv").symlink_to(model)
+    asked.append(("predict", model, rows, "-o", tmp_path / "link.csv"))
+    before = {path: path.read_bytes() for path in (rows, model, compared)}
+    for args in asked:
+        code, out, err = call(*args)
+        assert (code, out, err.count("\n")) == (1, "", 1), (args, err)
+        assert re.search(r"cannot write .* is (read|written as well); name another file", err), err
+    assert {path: path.read_bytes() for path in before} == before
+    assert not page.exists()
+
+
+def test_devices_are_read_and_written(made, call):
+    code, _, err = call(
+        "fit", made.folder / "train.csv", "-t", "label", "-o", "/dev/null", *QUICK, "--seed", 1
+    )
+    assert code == 0, err
+    code, _, err = call("fit", made.folder / "train.csv", "-t", "label", "-o", "-")
+    assert (code, err) == (1, "ejop: error: cannot write it to standard output; name a file\n")
+
+
+def test_a_refitted_model_keeps_its_mode(made, call, tmp_path):
+    train, model = made.folder / "train.csv", tmp_path / "m.skops"
+    model.write_bytes(b"an older model")
+    model.chmod(0o600)
+    code, _, err = call("fit", train, "-t", "label", "-o", model, *QUICK)
+    assert code == 0, err
+    assert model.stat().st_mode & 0o777 == 0o600
+    model.chmod(0o444)
+    before = model.read_bytes()
+    code, out, err = call("fit", train, "-t", "label", "-o", model, *QUICK)
+    assert (code, out, err.count("\n")) == (1, "", 1)  # told before anything is learned
+    assert "m.skops: it is read-only and was left as it is" in err
+    assert model.read_bytes() == before
 
 
 # model files ------------------------------------------------------------------------------------

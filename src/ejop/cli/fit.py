@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ejop.cli.files import check_writable, replacing
+from ejop.cli.files import check_files
 from ejop.cli.options import (
     AsJson,
     Drop,
@@ -82,7 +82,7 @@ def fit(
     from ejop.cli.models import save_model
     from ejop.cli.training import load_training
 
-    check_writable(out, report)
+    check_files(read=[rows], written=[out, report])
     training = load_training(rows, target, task=task, drop=drop, keep=keep)
     held = None if report is None else _hold_out(training, seed)
     start = time.perf_counter()
@@ -183,7 +183,7 @@ def report(
     from ejop.cli.models import load_model
     from ejop.cli.tables import read_table
 
-    check_writable(out)
+    check_files(read=[model, rows, comparison], written=[out])
     methods = None if comparison is None else _read_comparison(comparison)
     found = load_model(model)
     frame = read_table(rows, text=found.text)
@@ -265,13 +265,12 @@ def _write_report(
     prepared = model.pipeline["prepare"].transform(X)
     names = list(map(str, prepared.columns))
     title = title or f"{model.about['target']} in {model.about['source']}"
-    with replacing(path) as part:
-        write_report(
-            part,
-            model.predictor,
-            prepared,
-            y,
-            feature_names=names,
-            title=title,
-            comparison=comparison,
-        )
+    write_report(
+        path,
+        model.predictor,
+        prepared,
+        y,
+        feature_names=names,
+        title=title,
+        comparison=comparison,
+    )

@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ import numpy as np
 
 from ejop import __version__
 from ejop.cli.columns import Column, typed
-from ejop.cli.files import replacing
 from ejop.cli.options import counted, in_words, say
 from ejop.cli.training import TrainingTable
+from ejop.writing import replacing
 
 #: raised when an older ejop could not read what a newer one writes
 FORMAT = 1
@@ -236,11 +237,12 @@ def save_model(model: SavedModel, path: Path) -> None:
         # Only leaving training rows out needs the factor, and it is as large as rows squared.
         if function is not None:
             vars(function).pop("_factor", None)
+    whole = BytesIO()  # put together here, since not every place to write to can be gone back in
+    skops_io().dump(model.pipeline, whole, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
+    with zipfile.ZipFile(whole, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(DESCRIPTION, json.dumps(model.about, indent=2))
     with replacing(path) as part:
-        with part.open("wb") as file:
-            skops_io().dump(model.pipeline, file, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
-        with zipfile.ZipFile(part, "a", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr(DESCRIPTION, json.dumps(model.about, indent=2))
+        part.write_bytes(whole.getbuffer())
 
 
 def load_model(path: Path) -> SavedModel:

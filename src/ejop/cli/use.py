@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ejop.cli.files import check_format, check_writable, write_rows
+from ejop.cli.files import check_files, check_format, write_rows
 from ejop.cli.options import AsJson, ModelFile, Out, Rows, say, show_json, show_table
 
 
@@ -112,7 +112,7 @@ def _opened(model: Any, rows: Any, out: Any) -> tuple[Any, Any]:
     from ejop.cli.tables import read_table
 
     check_format(out)
-    check_writable(None if str(out) == "-" else out)
+    check_files(read=[model, rows], written=[None if str(out) == "-" else out])
     found = load_model(model)
     return found, read_table(rows, text=found.text)
 
