@@ -14,7 +14,9 @@ from ejop.cli.mistakes import in_one_line, of_the_user, tell_fault
 from ejop.cli.options import (
     AsJson,
     Drop,
+    Encoding,
     Keep,
+    Missing,
     Rows,
     Seed,
     Target,
@@ -40,6 +42,8 @@ def compare(
     ] = 3000,
     drop: Drop = None,
     keep: Keep = None,
+    encoding: Encoding = None,
+    missing: Missing = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -52,7 +56,15 @@ def compare(
 
     names = _checked(listed(methods))
     _tell_neighbors(names)
-    training = load_training(rows, target, task="classification", drop=drop, keep=keep)
+    training = load_training(
+        rows,
+        target,
+        task="classification",
+        drop=drop,
+        keep=keep,
+        encoding=encoding,
+        missing=missing,
+    )
     folds = list(_folds(training, runs, max_rows, seed))
     with _watched() as tell:
         tuned: dict[tuple[str, int], int] = {}

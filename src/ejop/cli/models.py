@@ -19,6 +19,7 @@ import numpy as np
 from ejop import __version__
 from ejop.cli.columns import Column, typed
 from ejop.cli.options import counted, in_words, say
+from ejop.cli.tables import read_table
 from ejop.cli.training import TrainingTable
 from ejop.writing import replacing
 
@@ -53,10 +54,17 @@ class SavedModel:
         """What the pipeline expects of a table."""
         return [Column(**column) for column in self.about["columns"]]
 
-    @property
-    def text(self) -> list[str]:
-        """Columns whose values are levels."""
-        return [column.name for column in self.columns if column.kind != "number"]
+    def read(self, path: Path, encoding: str | None = None) -> Any:
+        """A table of new rows, its columns read as those of the training table were."""
+        levels = [column.name for column in self.columns if column.kind != "number"]
+        labels = [self.about["target"]] if self.about["task"] == "classification" else []
+        return read_table(
+            path,
+            text=[*levels, *labels],
+            valued=[column.name for column in self.columns if column.kind != "category"],
+            encoding=encoding,
+            missing=self.about.get("missing", []),
+        )
 
     def matched(self, frame: Any) -> Any:
         """The columns of the model by their names; what is odd is said, what is missing fails."""
@@ -161,6 +169,7 @@ def describe(training: TrainingTable, source: str) -> dict[str, Any]:
         "rows": len(training.y),
         "columns": [asdict(column) for column in training.columns],
         "skipped": [asdict(column) for column in training.skipped],
+        "missing": training.missing,
     }
     if training.task == "classification":
         classes, counts = np.unique(training.y, return_counts=True)
