@@ -173,6 +173,13 @@ def test_compare(made, call):
     assert all(line["fit_seconds"] > 0 for line in lines)
 
 
+def test_compare_needs_rows(made, call, tmp_path):
+    table().head(3).to_csv(tmp_path / "three.csv", index=False)
+    code, out, err = call("compare", tmp_path / "three.csv", "-t", "label")
+    assert (code, out) == (1, "")
+    assert "has 3 rows with label, too few to compare methods by; at least 10 are needed" in err
+
+
 def test_demo():
     done = shell("demo")
     assert done.returncode == 0, done.stderr

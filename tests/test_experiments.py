@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from ejop.experiments import PAPER, PAPER_DATASETS, TABLES, Results, Run, plan_runs
-from ejop.experiments.folds import make_fold
+from ejop.experiments.folds import Fold, make_fold
 from ejop.experiments.methods import METHODS, Method, Outcome, iterations_to_converge
 from ejop.experiments.render import provenance, remarks, summarize, to_csv, to_html, to_markdown
 from ejop.experiments.runner import compute, needed, run_missing
@@ -166,6 +166,13 @@ def test_methods_run_on_a_small_fold(method, monkeypatch):
     found = METHODS[method].run(small, 0, 3)
     assert 0 < found.error < 15
     json.dumps(found.settings, default=str)
+
+
+@pytest.mark.parametrize("method", ["euclid", "lmnn", "itml", "mlr", "nca"])
+def test_methods_on_a_handful_of_rows(method, rng):
+    X, y = rng.normal(size=(8, 2)), np.arange(8) % 2
+    found = METHODS[method].run(Fold(X[:5], y[:5], X[5:], y[5:]), 0, 1)
+    assert 0 <= found.error <= 100
 
 
 def test_fixed_rows_tune_and_stay_out():
