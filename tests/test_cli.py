@@ -731,6 +731,65 @@ def test_damaged_models(made, call, tmp_path):
         assert re.search("no model|damaged|tampered|no such file", err), (name, err)
 
 
+def nested(depth):
+    return b"[" * depth + b"]" * depth
+
+
+EDITS = {
+    "no target": {"target": None},
+    "target is a list": {"target": ["label"]},
+    "task of no kind": {"task": "magic"},
+    "task of the other kind": {"task": "regression", "range": [0.0, 1.0]},
+    "no rows": {"rows": "many"},
+    "columns without names": {"columns": [{"kind": "number"}]},
+    "columns of no kind": {"columns": [{"name": "a", "kind": "x", "missing": 0, "levels": []}]},
+    "no columns": {"columns": []},
+    "columns are a number": {"columns": 7},
+    "skipped without why": {"skipped": [{"name": "a"}]},
+    "skipped are texts": {"skipped": ["a"]},
+    "classes are a list": {"classes": ["yes", "no"]},
+    "classes without counts": {"classes": {"yes": "many"}},
+    "missing is a number": {"missing": 3},
+    "source is a number": {"source": 1},
+    "no date": {"created": None},
+    "format is text": {"format": "1"},
+    "format is true": {"format": [1]},
+}
+
+
+@pytest.mark.parametrize("changes", EDITS.values(), ids=EDITS)
+def test_edited_descriptions(changes, made, call, tmp_path):
+    def change(name, data):
+        return data if name != DESCRIPTION else json.dumps({**json.loads(data), **changes}).encode()
+
+    bad = rewritten(made.model, tmp_path / "bad.skops", change)
+    for args in (("inspect", bad), ("predict", bad, made.new)):
+        code, out, err = call(*args)
+        assert (code, out, err.count("\n")) == (1, "", 1), err
+        assert re.search("tampered|damaged|upgrade", err), err
+
+
+@pytest.mark.parametrize("data", [nested(100_000), b"{", b"\xff\xfe", b"[]", b"null", b"1" * 9999])
+def test_broken_descriptions(data, made, call, tmp_path):
+    bad = rewritten(
+        made.model, tmp_path / "bad.skops", lambda name, old: data if name == DESCRIPTION else old
+    )
+    code, out, err = call("inspect", bad)
+    assert (code, out, err.count("\n")) == (1, "", 1), err
+    assert re.search("damaged|no model", err), err
+
+
+def test_a_model_that_unpacks_without_end(made, call, tmp_path, monkeypatch):
+    monkeypatch.setattr("ejop.unpacking.LEAST", 2**20)
+    bomb = tmp_path / "bomb.skops"
+    bomb.write_bytes(made.model.read_bytes())
+    with zipfile.ZipFile(bomb, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("more", bytes(2**25))
+    code, out, err = call("inspect", bomb)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "unpacks to 33 MiB or more, over the limit of" in err
+
+
 @pytest.mark.parametrize("rule", ["knn", "hnn", "ridge"])
 @pytest.mark.parametrize(
     "function", ["kernel", "ball", "knn", "ridge", RidgeFunction(widening=2.0)]

@@ -168,10 +168,10 @@ def test_methods_run_on_a_small_fold(method, monkeypatch):
     json.dumps(found.settings, default=str)
 
 
-@pytest.mark.parametrize("method", ["euclid", "lmnn", "itml", "mlr", "nca"])
+@pytest.mark.parametrize("method", ["euclid", "itml", "mlr", "nca"])
 def test_methods_on_a_handful_of_rows(method, rng):
-    X, y = rng.normal(size=(8, 2)), np.arange(8) % 2
-    found = METHODS[method].run(Fold(X[:5], y[:5], X[5:], y[5:]), 0, 1)
+    X, y = rng.normal(size=(4, 2)), np.arange(4) % 2
+    found = METHODS[method].run(Fold(X[:2], y[:2], X[2:], y[2:]), 0, 1)
     assert 0 <= found.error <= 100
 
 
