@@ -40,12 +40,19 @@ def neighbors(x, X, Y, k, leave=-1, w=None):
     return w[nearest] @ Y[nearest] / w[nearest].sum()
 
 
-def ridge(x, X, Y, h, penalty, leave=-1, w=None, centers=None):
+RIDGE = {
+    "gaussian": lambda x, z, h: np.exp(-np.sum((x - z) ** 2) / (2 * h * h)),
+    "laplace": lambda x, z, h: np.exp(-np.linalg.norm(x - z) / h),
+    "l1": lambda x, z, h: np.prod(np.exp(-np.abs(x - z) / h)),
+}
+
+
+def ridge(x, X, Y, h, penalty, leave=-1, w=None, centers=None, kernel="gaussian"):
     """Kernel ridge around the mean target of *all* rows, refitted without the left-out row."""
     rows = _others(len(X), leave)
     w = np.ones(len(X)) if w is None else w
     mean = w @ Y / w.sum()
-    k = lambda A, B: np.exp(-((A[:, None] - B[None]) ** 2).sum(2) / (2 * h * h))  # noqa: E731
+    k = lambda A, B: np.array([[RIDGE[kernel](a, b, h) for b in B] for a in A])  # noqa: E731
     A, W = X[rows], np.diag(w[rows])
     Z = A if centers is None else centers
     K, R = k(A, Z), k(Z, Z) + 1e-10 * len(Z) * np.eye(len(Z))  # the documented jitter

@@ -39,6 +39,11 @@ FUNCTIONS = {
     **{f"kernel-{k}": (lambda k=k: KernelSmoother(k, 1.5)) for k in KERNELS},
     "knn": lambda: NeighborsSmoother(5),
     "ridge": lambda: RidgeFunction(bandwidth=2.0, penalty=0.1),
+    "ridge-laplace": lambda: RidgeFunction("laplace", bandwidth=2.0, penalty=0.1),
+    "ridge-l1": lambda: RidgeFunction("l1", bandwidth=4.0, penalty=0.1),
+    "nystrom-l1": lambda: RidgeFunction(
+        "l1", bandwidth=4.0, penalty=0.1, max_rows=10, n_centers=12, random_state=0
+    ),
     "nystrom": lambda: RidgeFunction(
         bandwidth=2.0, penalty=0.1, max_rows=10, n_centers=12, random_state=0
     ),
@@ -55,7 +60,8 @@ def twin(function, w=None):
         return lambda x, i: reference.neighbors(x, X, Y, function.n_neighbors, i, w)
     centers = function.centers_.astype(float) if len(function.centers_) < len(X) else None
     h, penalty = function.bandwidth_, function.penalty_
-    return lambda x, i: reference.ridge(x, X, Y, h, penalty, i, w, centers)
+    kernel = function.kernel
+    return lambda x, i: reference.ridge(x, X, Y, h, penalty, i, w, centers, kernel)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -121,6 +127,36 @@ def test_exponents_out_of_range_take_the_direct_form(name, dtype):
     )
     np.testing.assert_allclose(J, expected, atol=(1e-10 if dtype == np.float64 else 1e-5))
     assert np.isfinite(J).all()
+
+
+@pytest.mark.parametrize("name", ["ridge-laplace", "ridge-l1", "nystrom-l1"])
+@pytest.mark.parametrize("leave", [False, True])
+def test_derivatives_of_kernels_that_bend(name, leave):
+    """Small differences approach the derivative away from the centres, where kernels bend."""
+    X, Y = make("classes", np.float64)
+    function = FUNCTIONS[name]().fit(X, Y)
+    Q = X + 0.05 + 0.01 * np.random.default_rng(1).random(X.shape)
+    exclude = np.arange(N) if leave else None
+    exact = function.differences(Q, None, exclude)
+    t = np.full(D, 1e-6)
+    np.testing.assert_allclose(function.differences(Q, t, exclude), exact, atol=1e-7)
+
+
+@pytest.mark.parametrize("kernel", ["laplace", "l1"])
+def test_the_derivative_at_a_centre_leaves_the_centre_out(kernel):
+    X, Y = make("real", np.float64)
+    function = RidgeFunction(kernel, bandwidth=2.0, penalty=0.1).fit(X, Y)
+    J = function.differences(X[:3], None)
+    for q in range(3):
+        others = np.delete(np.arange(N), q)
+        a = function.coefficients_[others]
+        value = lambda x, a=a, o=others: sum(  # noqa: E731
+            reference.RIDGE[kernel](x, X[i], 2.0) * a[k] for k, i in enumerate(o)
+        )
+        for j in range(D):
+            e = 1e-6 * np.eye(D)[j]
+            slope = (value(X[q] + e) - value(X[q] - e)) / 2e-6
+            np.testing.assert_allclose(J[q, :, j], slope, atol=1e-6)
 
 
 def test_far_queries_of_ridge_do_not_overflow():
@@ -233,7 +269,7 @@ def test_neighbour_ties_go_to_the_earlier_row():
 
 def test_ridge_leave_one_out_equals_refits():
     X, Y = make("classes", np.float64)
-    for name in ("ridge", "nystrom"):
+    for name in ("ridge", "ridge-laplace", "ridge-l1", "nystrom"):
         function = FUNCTIONS[name]().fit(X, Y)
         value = twin(function)
         expected = np.array([value(X[i], i) for i in range(N)])

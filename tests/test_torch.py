@@ -45,6 +45,8 @@ FUNCTIONS = {
     "triangular": {"function": KernelSmoother("triangular", 2.0)},
     "knn": {"function": NeighborsSmoother(7)},
     "ridge": {"function": RidgeFunction(bandwidth=2.0, penalty=1e-2)},
+    "laplace": {"function": RidgeFunction("laplace", bandwidth=4.0, penalty=1e-2)},
+    "l1": {"function": RidgeFunction("l1", bandwidth=20.0, penalty=1e-2)},
 }
 
 
@@ -119,7 +121,7 @@ def test_candidates_are_few_and_hold_the_nearest_of_every_shift(rng):
     assert not (kept & (D - shift > ceiling + 1e-9)).any()
 
 
-@pytest.mark.parametrize("name", ["gaussian", "ridge"])
+@pytest.mark.parametrize("name", ["gaussian", "ridge", "laplace", "l1"])
 def test_analytic_derivatives(digits, name):
     options = {**FUNCTIONS[name], "step": "analytic", "random_state": 0}
     ours, numpy = EJOP(**options, device=DEVICE).fit(*digits), EJOP(**options).fit(*digits)

@@ -9,7 +9,7 @@ prediction does.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -21,13 +21,15 @@ from sklearn.utils import check_random_state
 from ejop.executors.threads import computing, in_threads
 from ejop.kernels import Kernel, get_kernel
 from ejop.rows import Block, Summary, checked_block
-from ejop.sums.engine import squared_distances
+from ejop.sums.engine import HOST, squared_distances
+from ejop.sums.ridge import RIDGE_KERNELS
 
 #: multiples of the median nearest-neighbour distance tried for a smoother's bandwidth
 GAUSSIAN_GRID = 2.0 ** np.arange(-3, 2.01, 0.25)
 COMPACT_GRID = 2.0 ** np.arange(-0.5, 3.01, 0.25)
 #: ... for kernel ridge, and the penalties added to the diagonal of its kernel matrix
 RIDGE_GRID = 2.0 ** np.arange(-1, 4.01, 0.5)
+LONG_GRID = 2.0 ** np.arange(-2, 3.01, 0.5)
 PENALTY_GRID = 10.0 ** np.arange(-6, 1.01, 0.5)
 #: share of the prior mixed into f before the logarithm, so that one row cannot decide the loss
 LOG_LOSS_FLOOR = 0.01
@@ -405,11 +407,15 @@ def ridge_settings(
     max_rows: int = 1000,
     widening: float = RIDGE_WIDENING,
     random_state: Any = None,
+    kernel: str = "gaussian",
 ) -> tuple[float, float]:
     """:func:`choose_ridge` for rows wherever they live: a sample is solved."""
     sample = rows.sample(rows.draw(max_rows, random_state))
-    unit = median_of_nearest(_nearest(rows, sample)[0]) if bandwidth == "auto" else 1.0
-    return rows.apply(ridge_of_sample, sample, rows.summary, unit, bandwidth, penalty, widening)
+    unit = 1.0
+    if bandwidth == "auto" and RIDGE_KERNELS[kernel].factorises:
+        unit = median_of_nearest(_nearest(rows, sample)[0])
+    given = (bandwidth, penalty, widening, kernel)
+    return rows.apply(ridge_of_sample, sample, rows.summary, unit, *given)
 
 
 @computing
@@ -420,20 +426,27 @@ def ridge_of_sample(
     bandwidth: float | str,
     penalty: float | str,
     widening: float,
+    kernel: str = "gaussian",
 ) -> tuple[float, float]:
-    """Bandwidth and penalty by the rows of a sample alone; ``unit`` is the median nearest-neighbour
-    distance among all rows."""
-    bandwidths = unit * RIDGE_GRID if bandwidth == "auto" else np.array([float(bandwidth)])
+    """Bandwidth and penalty by the rows of a sample alone.
+
+    ``unit`` is the median nearest-neighbour distance among all rows, for the Gaussian; the other
+    kernels take the median distance within the sample.
+    """
+    centers = RIDGE_KERNELS[kernel].of(HOST, sample.X, summary, unit)
+    D = centers.distances(centers.Z)
+    np.fill_diagonal(D, 0)
+    grid = unit * RIDGE_GRID
+    if not centers.factorises:
+        grid = LONG_GRID * _median_distance(centers, D)
+    bandwidths = grid if bandwidth == "auto" else np.array([float(bandwidth)])
     penalties = PENALTY_GRID if penalty == "auto" else np.array([float(penalty)])
     S = np.sqrt(sample.weights)
     target = S[:, None] * (sample.Y - summary.prior)
-    X = sample.X.astype(np.float64)
-    D = squared_distances(X, X, summary.center)
-
     solve = 3 * len(sample) ** 3  # an eigen-decomposition, roughly
 
     def losses(h: float) -> NDArray:
-        K = S[:, None] * np.exp(D * (-0.5 / h**2)) * S
+        K = S[:, None] * replace(centers, h=h).kernel_at(D.copy()) * S
         return left_out_losses(K, penalties, target)
 
     def best_of(points: list[int]) -> int:
@@ -450,6 +463,13 @@ def ridge_of_sample(
         chosen *= widening
         loss = losses(chosen)
     return chosen, float(penalties[loss.argmin()])
+
+
+def _median_distance(centers: Any, D: NDArray) -> float:
+    """Median distance of two rows, in the units of the bandwidth."""
+    found = float(np.median(D[np.triu_indices(len(D), 1)])) if len(D) > 1 else 1.0
+    found = found if centers.linear else np.sqrt(found)
+    return found if found > 0 else 1.0
 
 
 def left_out_losses(K: NDArray, penalties: NDArray, target: NDArray) -> NDArray:

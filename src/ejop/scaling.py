@@ -8,8 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.preprocessing import FunctionTransformer, RobustScaler, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    QuantileTransformer,
+    RobustScaler,
+    StandardScaler,
+)
 from sklearn.utils.validation import validate_data
+
+#: columns of a histogram, at the least
+MANY_COUNTS = 20
+#: quantiles of a column that are kept, at the most
+MAX_QUANTILES = 500
+#: standard deviations beyond which ranks count alike
+FARTHEST = 3.0
 
 
 class HellingerScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -52,11 +64,47 @@ class HellingerScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
+class QuantileColumns(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Each column by its ranks to a normal distribution, clipped at three standard deviations.
+
+    Long tails and odd units no longer matter, and outliers cannot dominate.
+
+    Examples
+    --------
+    >>> from ejop.scaling import QuantileColumns
+    >>> QuantileColumns().fit_transform([[1.0], [10.0], [1e9]]).round(1).ravel()
+    array([-3.,  0.,  3.])
+    """
+
+    def fit(self, X: ArrayLike, y: Any = None) -> QuantileColumns:
+        """Take the quantiles of each column."""
+        rows = validate_data(self, X, dtype=[np.float64, np.float32])
+        self.ranks_ = QuantileTransformer(
+            n_quantiles=min(MAX_QUANTILES, len(rows)),
+            output_distribution="normal",
+            random_state=0,
+        ).set_output(transform="default")
+        self.ranks_.fit(rows)
+        self.step_ = rows.std(0, dtype=np.float64) / 4
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray:
+        """Ranks as standard normal values."""
+        rows = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return np.clip(self.ranks_.transform(rows), -FARTHEST, FARTHEST)
+
+    def slopes(self, X: NDArray) -> NDArray:
+        """How fast each value changes with its column, over half a standard deviation, (m, d)."""
+        step = np.where(self.step_ > 0, self.step_, 1)
+        return (self.transform(X + step) - self.transform(X - step)) / (2 * step)
+
+
 SCALERS: dict[str, Any] = {
     "none": FunctionTransformer,
     "standard": StandardScaler,
     "robust": RobustScaler,
     "hellinger": HellingerScaler,
+    "quantile": QuantileColumns,
 }
 
 
@@ -87,6 +135,29 @@ def slopes(scaler: Any) -> NDArray | float:
             "scaled rows, components_.T @ components_."
         )
     return 1 / getattr(scaler, "scale_", 1.0)
+
+
+def shares_one_whole(X: NDArray) -> bool:
+    """Whether columns look like counts or shares of one whole: a histogram a row.
+
+    All values are whole numbers of at least zero and most are zero, or every row sums to the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ejop.scaling import shares_one_whole
+    >>> shares_one_whole(np.array([[0.2, 0.8], [0.5, 0.5]]))
+    True
+    >>> shares_one_whole(np.array([[22.0, 7.25], [38.0, 71.28]]))  # age and fare
+    False
+    """
+    if X.shape[1] < 2 or X.min(initial=0) < 0:
+        return False
+    total = X.sum(1)
+    if np.ptp(total) <= 1e-6 * total.max(initial=0) and total.max(initial=0) > 0:
+        return True
+    whole = bool(np.all(np.rint(X) == X))
+    return X.shape[1] >= MANY_COUNTS and whole and float((X == 0).mean()) > 0.5 and X.max() > 1
 
 
 def scale_candidates(X: NDArray) -> list[str]:

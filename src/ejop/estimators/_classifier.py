@@ -126,7 +126,7 @@ class EJOPClassifier(ClassifierMixin, Predictor):
 
     def __init__(
         self,
-        rule: str | Rule = "knn",
+        rule: str | Rule = "ridge",
         *,
         function: Any = "auto",
         power: float | str = "auto",
@@ -188,6 +188,8 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         return self.classes_[votes.winners()]
 
     def _shares(self, votes: Votes) -> NDArray:
+        if self.rule_.chooses:
+            return self.rule_.shares(votes.values)
         values = np.clip(votes.values, 0, None)
         values[np.arange(len(values)), votes.winners()] += TIE  # the largest share is predicted
         return values / values.sum(1, keepdims=True)
@@ -223,6 +225,34 @@ class EJOPClassifier(ClassifierMixin, Predictor):
 
     def _metric(self, function: Any, random_state: Any) -> EJOP:
         return EJOP(function, softmax=False, random_state=random_state)
+
+    def _finish(self, rule: Any, targets: Targets) -> None:
+        rule.calibrate(*targets.take(np.arange(len(targets.Y))))
+
+    @computing
+    def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> NDArray:
+        """Classes that may be the true one: so large a set that it holds it with this probability.
+
+        By the predictions of training rows that had not seen them (cross-conformal), for
+        ``rule="ridge"``. The predicted class is always in it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        coverage : float in (0, 1), default=0.9
+
+        Returns
+        -------
+        inside : ndarray of bool, shape (n_samples, n_classes)
+        """
+        rule = self._honest_rule(coverage)
+        known = rule.shares(rule.honest_.astype(np.float64))
+        truth = rule.targets_[rule.judged_].astype(bool)
+        limit = rule.score_limit(1 - known[truth], coverage)
+        shares = rule.shares(self._votes(X).values)
+        inside = shares >= 1 - limit
+        inside[np.arange(len(shares)), shares.argmax(1)] = True
+        return follow(inside, X)
 
     def _evaluate(self, votes: Votes, targets: Targets, held: NDArray) -> tuple[float, float]:
         Y, w = targets.take(held)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from copy import copy
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -24,13 +26,24 @@ from ejop._sklearn import (
 )
 from ejop.arrays import device_of, follow, to_host
 from ejop.estimators._linear import LinearMetricEstimator
+from ejop.executors.expectation import Averager, Terms
 from ejop.executors.threads import computing
 from ejop.functions import NeighborsSmoother
-from ejop.metric import project
+from ejop.metric import components, project
 from ejop.neighbors import Votes, nearest
 from ejop.progress import fit_task, track
+from ejop.rows import whole_block
 from ejop.rules import RULES, Rule, make_rule
-from ejop.scaling import SCALERS, make_scaler, scale_candidates, scaled, slopes
+from ejop.scaling import (
+    SCALERS,
+    make_scaler,
+    scale_candidates,
+    scaled,
+    shares_one_whole,
+    slopes,
+)
+from ejop.sums import prepare
+from ejop.sums.plan import make_plan
 from ejop.tuning import FUNCTIONS, POWERS, Search, Splits, Targets, holdouts, variance
 
 #: rows whose outer products make the metric of a predictor, at the most
@@ -126,6 +139,10 @@ class Predictor(LinearMetricEstimator):
             kept = np.flatnonzero(w)
             rows, y, w = rows[kept], y[kept], w[kept]
         targets, rule = self._targets(y, w), make_rule(self.rule)
+        if rule.chooses:
+            self._fit_chosen(rule, rows, targets, seed)
+            self.kept_ = kept
+            return self
         splits = self._splits(*every, kept, targets, seed)
         search = self._search(rule, rows, targets, splits, seed, device)
         self._tune(rule, search, rows, splits)
@@ -134,6 +151,69 @@ class Predictor(LinearMetricEstimator):
             self._refit(rule, search, rows[part], targets, part, device)
             self.kept_ = kept[part]
         return self
+
+    def _fit_chosen(self, rule: Any, rows: NDArray, targets: Targets, seed: int) -> None:
+        """Let a rule choose its machines; the metric is that of their mean."""
+        self._refuse_what_does_not_apply()
+        units = self._units(targets)
+        best: Any = None
+        with fit_task(self, type(self).__name__, None):
+            for scale, preparations in self._preparations(rows):
+                scaler = make_scaler(scale).fit(rows)
+                block = whole_block(scaler.transform(rows), targets.Y, targets.w)
+                tried = clone(rule).learn(block, preparations, seed, units, self._tracked)
+                if best is None or tried.loss_ < best[0].loss_:
+                    best = tried, scale, scaler, block
+        rule, scale, scaler, block = best
+        rule.hold(None, targets.Y, targets.w)
+        metric = self._metric("ridge", seed).set_params(step="analytic", n_jobs=self.n_jobs)
+        mean_metric(metric, rule.function_, units, seed)
+        metric.plan_.notes += rule.notes_
+        values, vectors = metric.eigenvalues_, metric.eigenvectors_
+        power = 1.0 if self.power == "auto" else float(self.power)
+        rank = None if self.n_components == "auto" else self.n_components
+        L = components(values, vectors, power=power, n_components=rank)
+        judged = Votes.plain(rule.honest_.astype(np.float64))
+        self.best_score_ = self._evaluate(judged, targets, rule.judged_)[0]
+        self.best_params_ = {"scale": scale, "members": [str(one) for one in rule.members_]}
+        self.cv_results_ = rule.table_
+        self._finish(rule, targets)
+        moments = block.X.mean(0), variance(block.X, targets.w)
+        self._store(scaler, (np.eye(len(L[0])), L), metric, rule, moments)
+
+    def _finish(self, rule: Any, targets: Targets) -> None:
+        """What a subclass makes of the honest predictions."""
+
+    def _units(self, targets: Targets) -> NDArray | float:
+        """What targets are divided by while machines are compared."""
+        return 1.0
+
+    def _preparations(self, rows: NDArray) -> list[tuple[str, tuple[str, ...]]]:
+        """Scalers, and what the rule may do to the scaled columns."""
+        if self.scale == "quantile":
+            return [("standard", ("quantile",))]
+        if self.scale != "auto":
+            return [(self.scale, ("plain",))]
+        found: list[tuple[str, tuple[str, ...]]] = [("standard", ("plain", "quantile"))]
+        return [*found, ("hellinger", ("plain",))] if shares_one_whole(rows) else found
+
+    def _refuse_what_does_not_apply(self) -> None:
+        """Parameters that tune neighbours mean nothing to a rule that chooses for itself."""
+        for name, default in (("function", "auto"), ("validation", 0.2), ("n_iter", 1)):
+            value = getattr(self, name)
+            if not (isinstance(value, type(default)) and value == default):
+                raise ValueError(
+                    f"`{name}`={value!r} does not apply to rule={self.rule!r}, which makes the "
+                    "metric of its own machines; leave it out, or use rule='knn' or 'hnn'."
+                )
+        if self.refit is not True:
+            raise ValueError(
+                f"`refit`={self.refit!r} does not apply to rule={self.rule!r}, which holds no rows "
+                "out; use refit=True, or rule='knn' or 'hnn'."
+            )
+
+    def _tracked(self, parts: Any, n: int) -> Any:
+        return track(parts, n, self, type(self).__name__, self.verbose)
 
     def _validated(
         self, X: Any, y: Any, sample_weight: Any
@@ -212,7 +292,7 @@ class Predictor(LinearMetricEstimator):
             prepare=make_scaler,
             learn=lambda f, A, rows: self._learn(f, A, targets, rows, seed, device),
             judge=judge,
-            progress=lambda steps, n: track(steps, n, self, type(self).__name__, self.verbose),
+            progress=self._tracked,
         )
 
     def _tune(self, rule: Rule, search: Search, rows: NDArray, splits: Splits) -> None:
@@ -356,6 +436,8 @@ class Predictor(LinearMetricEstimator):
         distances, indices : ndarray of shape (n_samples, n_neighbors)
         """
         Z, rows = self._mapped(X), self.rule_.rows_
+        if rows is None:
+            rows = project(self.metric_estimator_.function_.X_, self.components_)
         shown = min(SHOWN_NEIGHBORS, len(rows))
         k = getattr(self.rule_, "n_neighbors_", shown) if n_neighbors is None else n_neighbors
         if not 1 <= k <= len(rows):
@@ -394,7 +476,7 @@ class Predictor(LinearMetricEstimator):
         return project(self.scale_rows(X), self.components_)
 
     def _votes(self, X: ArrayLike) -> Votes:
-        Z = self._mapped(X)
+        Z = self.scale_rows(X) if self.rule_.chooses else self._mapped(X)
         return self.rule_.votes(Z, device=self._place(X))
 
     def _place(self, X: Any) -> Any:
@@ -403,6 +485,18 @@ class Predictor(LinearMetricEstimator):
         found = device_of(X)
         return str(found) if self.device is None and found is not None else self.device
 
+    def _honest_rule(self, coverage: float) -> Any:
+        """The rule, if it has judged itself by rows it had not seen."""
+        self._check_fitted()
+        if not 0 < coverage < 1:
+            raise ValueError(f"`coverage` must lie between 0 and 1, got {coverage!r}.")
+        if not hasattr(self.rule_, "honest_"):
+            raise ValueError(
+                f"rule={self.rule!r} keeps no predictions of unseen rows, which intervals and sets "
+                "are made from; use rule='ridge'."
+            )
+        return self.rule_
+
     def _check_fitted(self) -> None:
         if hasattr(self, "best_params_") and not self.__sklearn_is_fitted__():
             raise NotFittedError(
@@ -410,3 +504,24 @@ class Predictor(LinearMetricEstimator):
                 "results of the tuning; fit it with refit=True to predict."
             )
         check_is_fitted(self)
+
+
+def mean_metric(metric: Any, function: Any, units: NDArray | float, seed: int) -> None:
+    """Fit an EJOP or EGOP to a function that is solved already.
+
+    Real targets count in ``units`` of their own, so that several weigh alike.
+    """
+    summary = function.summary_
+    n = summary.n
+    relative = copy(function)
+    relative.members_ = [
+        replace(one, coefficients=one.coefficients / units) for one in function.members_
+    ]
+    rows = np.random.default_rng(seed).permutation(n)[:MAX_QUERIES]
+    form = prepare(relative, None, n_queries=len(rows))
+    plan = make_plan(form, len(rows), n_jobs=metric.n_jobs)
+    total, _ = Averager([form], plan, Terms(leave_one_out=False)).add(rows)
+    plan.n_queries = total.count
+    metric.n_features_in_ = summary.n_features
+    metric.classes_ = np.arange(summary.n_outputs)
+    metric.store(function, None, total, plan)

@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 
 from ejop._sklearn import check_y
-from ejop.arrays import to_host
+from ejop.arrays import follow, to_host
 from ejop.estimators._ejop import EGOP
 from ejop.estimators._predictor import Predictor
+from ejop.executors.threads import computing
 from ejop.neighbors import Votes
 from ejop.rules import Rule
 from ejop.tuning import Targets
@@ -52,7 +53,7 @@ class EGOPRegressor(RegressorMixin, Predictor):
 
     def __init__(
         self,
-        rule: str | Rule = "knn",
+        rule: str | Rule = "ridge",
         *,
         function: Any = "auto",
         power: float | str = "auto",
@@ -110,6 +111,32 @@ class EGOPRegressor(RegressorMixin, Predictor):
 
     def _metric(self, function: Any, random_state: Any) -> EGOP:
         return EGOP(function, random_state=random_state)
+
+    def _units(self, targets: Targets) -> NDArray:
+        return np.sqrt(targets.variance)
+
+    @computing
+    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> NDArray:
+        """Lower and upper bounds that hold the target with this probability.
+
+        By the residuals of training rows that had not been seen (cross-conformal), for
+        ``rule="ridge"``: as wide for every row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        coverage : float in (0, 1), default=0.9
+
+        Returns
+        -------
+        bounds : ndarray of shape (n_samples, 2) or, for several outputs, (n_samples, 2, n_outputs)
+        """
+        rule = self._honest_rule(coverage)
+        errors = np.abs(rule.honest_ - rule.targets_[rule.judged_])
+        reach = rule.score_limit(errors, coverage)
+        values = self._votes(X).values
+        bounds = np.stack([values - reach, values + reach], axis=1)
+        return follow(bounds[:, :, 0] if self._flat else bounds, X)
 
     def _evaluate(self, votes: Votes, targets: Targets, held: NDArray) -> tuple[float, float]:
         Y, w = targets.take(held)

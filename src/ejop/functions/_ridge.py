@@ -15,7 +15,7 @@ from ejop.rows import whole_block
 from ejop.seeds import CENTERS, stream_of
 from ejop.sums.engine import HOST, Engine
 from ejop.sums.form import Form, Request
-from ejop.sums.ridge import FLOAT64, Centers, FullSystem, NystromSystem, RidgeForm
+from ejop.sums.ridge import FLOAT64, RIDGE_KERNELS, Centers, FullSystem, NystromSystem, RidgeForm
 
 
 class RidgeFunction(Function):
@@ -31,8 +31,10 @@ class RidgeFunction(Function):
 
     Parameters
     ----------
-    kernel : {"gaussian"}
-        The kernel must be positive definite and factorise over features.
+    kernel : {"gaussian", "laplace", "l1"}, default="gaussian"
+        exp(-|x - z|^2 / 2h^2), exp(-|x - z| / h), or exp(-sum_j |x_j - z_j| / h). The last is a
+        product over features that bends at every value of every column, which is what makes trees
+        strong on tables.
     bandwidth : float or "auto", default="auto"
     penalty : float or "auto", default="auto"
         Both are chosen by the closed-form leave-one-out loss, see
@@ -98,16 +100,18 @@ class RidgeFunction(Function):
                 penalty=self.penalty,
                 widening=self.widening,
                 random_state=self.random_state,
+                kernel=self.kernel,
             )
         else:
             self.bandwidth_, self.penalty_ = float(self.bandwidth), float(self.penalty)
 
     def _check(self) -> None:
         """Refuse a kernel, bandwidth, penalty or number of rows that will not do."""
-        if self.kernel != "gaussian":
+        if self.kernel not in RIDGE_KERNELS:
+            known = ", ".join(map(repr, RIDGE_KERNELS))
             raise ValueError(
                 f"`kernel`={self.kernel!r} cannot be used for kernel ridge, which needs a positive "
-                "definite kernel; use kernel='gaussian', or function='kernel' for a smoother."
+                f"definite kernel; use one of {known}, or KernelSmoother for a smoother."
             )
         if not is_auto(self.bandwidth):
             check_bandwidth(self.bandwidth)
@@ -156,14 +160,16 @@ class RidgeFunction(Function):
 
     def nystrom(self, engine: Engine) -> NystromSystem:
         """The features of the centres, their equations not yet solved."""
-        return NystromSystem.of(self._kernel_centers(engine))
+        return NystromSystem.of(self.kernel_centers(engine))
 
-    def _kernel_centers(self, engine: Engine) -> Centers:
-        return Centers.of(engine, self.centers_, self.summary_, self.bandwidth_)
+    def kernel_centers(self, engine: Engine) -> Centers:
+        """The centres on an engine, with the kernel between them and queries."""
+        kind = RIDGE_KERNELS[self.kernel]
+        return kind.of(engine, self.centers_, self.summary_, self.bandwidth_)
 
     def _full(self, engine: Engine) -> FullSystem:
         block = whole_block(self.X_, self.Y_, self.sample_weight_)
-        return FullSystem.of(self._kernel_centers(engine), block, self.penalty_)
+        return FullSystem.of(self.kernel_centers(engine), block, self.penalty_)
 
     @property
     def all_rows(self) -> bool:

@@ -1,51 +1,370 @@
-"""Kernel ridge regression under the metric."""
+"""The mean of kernel machines under outer products: chosen and solved in closed form."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from ejop.functions import RidgeFunction
+from ejop._sklearn import Interval
+from ejop.executors.threads import computing, n_threads, stream
+from ejop.functions import AverageFunction, Member
 from ejop.neighbors import Votes
+from ejop.rows import Block, Summary, whole_block
+from ejop.rules._machines import FOLDS, MAPS, Candidate, Problem, coefficients, judged
 from ejop.rules._rule import Kth, Rule
+from ejop.scaling import QuantileColumns
+
+#: rows that every candidate is tried on; those that do best there are tried on all
+SAMPLE = 600
+#: candidates that are tried on all rows, beyond the members
+SPARE = 2
+#: rows that judge these by folds, at the most, and rows that a machine is solved for
+HONEST_ROWS, MOST_ROWS = 3_000, 10_000
+#: how values become probabilities: exponents, and values below which they level off
+SHARPNESS = (0.5, 0.7, 0.85, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0)
+FLOORS = (0.001, 0.003, 0.01, 0.03, 0.06, 0.1, 0.2)
+#: rows from which one system is solved at a time, by all threads
+ONE_AT_A_TIME = 4_600
 
 
-class RidgeRule(Rule):
-    """Kernel ridge regression on the mapped rows; bandwidth and penalty by leave-one-out.
+@dataclass(frozen=True)
+class Judged:
+    """A candidate of one preparation."""
+
+    preparation: str
+    candidate: Candidate
+
+    @property
+    def kind(self) -> tuple[str, str, bool, int]:
+        """What it is."""
+        return self.preparation, *self.candidate.kind
+
+    @property
+    def loss(self) -> float:
+        """Mean squared error of honest predictions."""
+        return self.candidate.loss
+
+
+@dataclass
+class Search:
+    """Machines for some rows, tried on a sample and then on all.
 
     Attributes
     ----------
-    function_ : RidgeFunction
-        Fitted to the mapped rows.
+    problems : dict of Problem
+        The rows under each preparation.
+    kernels : sequence of str
+    n_members : int
+    rounds : int
+        0 tries no maps.
+    seed : int
+    deadline : float
+        Time (``time.monotonic``) after which nothing new is begun.
+    notes : list of str
+    """
+
+    problems: dict[str, Problem]
+    kernels: Sequence[str]
+    n_members: int
+    rounds: int
+    seed: int
+    deadline: float = np.inf
+    notes: list[str] = field(default_factory=list)
+
+    def run(self, progress: Callable[[Iterable[Any], int], Iterator[Any]]) -> list[Judged]:
+        """All that was tried on all rows (or as many as judge), best first."""
+        n = len(next(iter(self.problems.values())))
+        order = np.random.default_rng(self.seed).permutation(n)
+        sample = order[: min(n, SAMPLE)]
+        jobs = [(name, kernel, None) for name in self.problems for kernel in self.kernels]
+        first = self._judge(jobs, sample, progress)
+        self.sampled = {one.kind: one.loss for one in first}
+        if n <= SAMPLE:
+            self.rows = sample
+            return first
+        self.rows = order[: min(n, HONEST_ROWS)]
+        finalists = first[: self.n_members + SPARE]
+        starts = {one.kind[:2]: one.candidate.settings[0] for one in finalists}
+        kinds = {one.kind for one in finalists}
+        again = [(name, kernel, (start, kinds)) for (name, kernel), start in starts.items()]
+        return self._judge(again, self.rows, progress) or first
+
+    def _judge(self, jobs: list[Any], rows: NDArray, progress: Any) -> list[Judged]:
+        """Candidates with honest predictions of some rows, best first."""
+        fold = np.random.default_rng(self.seed + 1).permutation(len(rows)) % min(FOLDS, len(rows))
+        sample = np.arange(min(len(rows), SAMPLE))
+        threads = 1 if len(rows) > ONE_AT_A_TIME else n_threads(None, len(rows) ** 3 * len(jobs))
+        work = partial(self._one, rows=rows, fold=fold, sample=sample)
+        found: list[Judged] = []
+        failed: list[str] = []
+        for part in progress(stream(work, jobs, threads), len(jobs)):
+            if isinstance(part, str):
+                failed.append(part)
+            else:
+                found.extend(part)
+        self.notes.extend(failed)
+        if not found:
+            raise np.linalg.LinAlgError(
+                "no kernel machine could be solved: " + "; ".join(failed or ["out of time"])
+            )
+        return sorted(found, key=lambda one: one.loss)
+
+    def _one(self, job: Any, rows: NDArray, fold: NDArray, sample: NDArray) -> list[Judged] | str:
+        name, kernel, known = job
+        if time.monotonic() > self.deadline:
+            return f"{kernel} kernel on {name} columns was not tried: `time_limit` was reached"
+        start, kinds = known or (None, None)
+
+        def wanted(diagonal: bool, round_: int) -> bool:
+            if kinds is None:
+                return round_ <= self.rounds
+            return (name, kernel, diagonal, round_) in kinds
+
+        rng = np.random.default_rng(self.seed + 2)
+        try:
+            tried = judged(self.problems[name].rows(rows), kernel, wanted, fold, sample, start, rng)
+            return [Judged(name, one) for one in tried]
+        except np.linalg.LinAlgError as error:
+            return f"{kernel} kernel on {name} columns was passed over: {error}"
+
+    def members(self, chosen: list[Judged]) -> list[Member]:
+        """The chosen machines solved for all rows, or as many as can be."""
+        n = len(next(iter(self.problems.values())))
+        centers = None
+        if n > MOST_ROWS:
+            rng = np.random.default_rng(self.seed + 3)
+            centers = np.sort(rng.choice(n, MOST_ROWS, replace=False))
+            self.notes.append(f"machines are solved for {MOST_ROWS} of {n} rows, drawn at random")
+        size = min(n, MOST_ROWS)
+        threads = 1 if size > ONE_AT_A_TIME else n_threads(None, size**3 * len(chosen))
+        return list(stream(partial(self._member, centers=centers), chosen, threads))
+
+    def _member(self, one: Judged, centers: NDArray | None) -> Member:
+        problem, found = self.problems[one.preparation], one.candidate
+        problem = problem if centers is None else problem.rows(centers)
+        h, penalty = found.settings[-1]
+        a = coefficients(problem.under(found.L), found.kernel, h, penalty)
+        return Member(
+            one.preparation,
+            found.kernel,
+            found.diagonal,
+            found.round,
+            h,
+            penalty,
+            found.L,
+            a,
+            centers,
+            found.loss,
+        )
+
+
+class RidgeRule(Rule):
+    r"""The mean of kernel machines, each under the outer product of its own derivatives.
+
+    .. math:: f(x) = \bar Y + \frac{1}{m} \sum_k \sum_i a_{ik}\, k_k(L_k p_k(x), L_k p_k(x_i))
+
+    Candidates are kernel ridge with a Gaussian, a Laplace or an l1 kernel, on columns as they are
+    scaled or by their ranks, without a map or under the root of the outer product of their own
+    derivatives (full, or a weight a column). Bandwidth and penalty are chosen in closed form by
+    leave-one-out; candidates are ranked by predictions of rows that neither machine nor map has
+    seen; the best few are averaged. Nothing is iterative.
+
+    Parameters
+    ----------
+    n_members : int, default=5
+        Machines that are averaged.
+    kernels : tuple of {"gaussian", "laplace", "l1"}, default=all three
+    n_rounds : {0, 1}, default=1
+        0 learns no maps.
+    time_limit : float or None, default=None
+        Seconds after which nothing more is tried; the best so far are averaged.
+
+    Attributes
+    ----------
+    function_ : AverageFunction
+    members_ : list of Member
+        Best first.
+    honest_ : ndarray of shape (n_judged, n_outputs)
+        Predictions of training rows by averages that have not seen them.
+    judged_ : ndarray of shape (n_judged,)
+        Numbers of these rows.
+    loss_ : float
+        Mean squared error of ``honest_``, in units of the targets' variance for real ones.
+    table_ : dict of ndarray
+        Every candidate with its losses.
 
     Examples
     --------
     >>> import numpy as np
     >>> from ejop.rules import RidgeRule
-    >>> rows = np.linspace(-2, 2, 40)[:, None]
-    >>> RidgeRule().fit(rows, np.sin(rows)).votes(np.array([[0.5]])).values.round(2)
+    >>> rows = np.linspace(-2, 2, 60)[:, None]
+    >>> rule = RidgeRule().fit(rows, np.sin(rows))
+    >>> rule.votes(np.array([[0.5]])).values.round(2)
     array([[0.48]])
     """
 
-    def make_function(self) -> RidgeFunction:
-        """The unfitted regression."""
-        return RidgeFunction(random_state=0)
+    #: whether the rule prepares columns and learns maps itself
+    chooses = True
 
-    def settle(self, size: float, n_rows: int, kth: Kth) -> RidgeRule:
-        """Fit the regression to the rows; there is no size."""
-        return self.answer_by(self.make_function().fit(self.rows_, self.targets_, self.weights_))
+    _parameter_constraints: dict = {
+        "n_members": [Interval(Integral, 1, None, closed="left")],
+        "kernels": [tuple, list],
+        "n_rounds": [Interval(Integral, 0, 1, closed="both")],
+        "time_limit": [None, Interval(Real, 0, None, closed="neither")],
+    }
 
-    def answer_by(self, function: RidgeFunction) -> RidgeRule:
-        """Take a regression that is fitted already."""
-        self.function_ = function
+    def __init__(
+        self,
+        n_members: int = 5,
+        *,
+        kernels: Sequence[str] = ("gaussian", "laplace", "l1"),
+        n_rounds: int = 1,
+        time_limit: float | None = None,
+    ) -> None:
+        self.n_members = n_members
+        self.kernels = kernels
+        self.n_rounds = n_rounds
+        self.time_limit = time_limit
+
+    @computing
+    def learn(
+        self,
+        block: Block,
+        preparations: Sequence[str],
+        seed: int,
+        units: NDArray | float = 1.0,
+        progress: Callable[[Iterable[Any], int], Iterator[Any]] = lambda parts, n: iter(parts),
+    ) -> RidgeRule:
+        """Choose the machines for scaled rows, and solve them.
+
+        Parameters
+        ----------
+        block : Block
+            Scaled rows, targets (one-hot or real) and weights.
+        preparations : sequence of {"plain", "quantile"}
+        seed : int
+        units : ndarray of shape (n_outputs,) or float, default=1.0
+            What each target is divided by while machines are compared: its standard deviation.
+        progress : callable, optional
+            Wraps the parts of the search: ``progress(parts, n_parts)``.
+        """
+        self._validate_params()
+        strange = [kernel for kernel in self.kernels if kernel not in MAPS]
+        if strange or not self.kernels:
+            raise ValueError(f"`kernels` must be some of {list(MAPS)}, got {self.kernels!r}.")
+        summary = Summary.of(block)
+        w = None if block.w is None else block.weights / block.weights.mean()
+        quantiles = QuantileColumns().fit(block.X) if "quantile" in preparations else None
+        X = block.X.astype(np.float64, copy=False)
+        columns = {"plain": lambda: X, "quantile": lambda: quantiles.transform(X)}  # type: ignore[union-attr]
+        R = (block.Y - summary.prior) / units
+        search = Search(
+            {name: Problem(columns[name](), R, w) for name in preparations},
+            self.kernels,
+            self.n_members,
+            self.n_rounds,
+            seed,
+            np.inf if self.time_limit is None else time.monotonic() + self.time_limit,
+        )
+        ranked = search.run(progress)
+        chosen = ranked[: self.n_members]
+        members = search.members(chosen)
+        self.members_ = [
+            replace(one, coefficients=(one.coefficients * units).astype(np.float32))
+            for one in members
+        ]
+        honest = np.mean([one.candidate.honest for one in chosen], axis=0)
+        self.loss_ = (
+            search.problems[preparations[0]].rows(search.rows).loss(honest - R[search.rows])
+        )
+        self.honest_ = (honest * units + summary.prior).astype(np.float32)
+        self.judged_, self.notes_ = search.rows, search.notes
+        self.table_ = _table(search, ranked, len(chosen))
+        self.function_ = AverageFunction().of(self.members_, quantiles, block, summary)
         return self
 
+    def hold(self, rows: NDArray, Y: NDArray, w: NDArray | None = None) -> RidgeRule:
+        """Take the rows that answer: those that it was learned from."""
+        self.rows_, self.targets_, self.weights_ = rows, Y, w
+        return self
+
+    def settle(self, size: float, n_rows: int, kth: Kth) -> RidgeRule:
+        """Choose the machines for the rows that it holds; there is no size."""
+        block = whole_block(self.rows_, self.targets_, self.weights_)
+        return self.learn(block, ("plain", "quantile"), 0)
+
+    def calibrate(self, Y: NDArray, w: NDArray | None) -> RidgeRule:
+        """Choose how values become probabilities, by the log loss of the honest predictions.
+
+        p_c is proportional to (v_c + sqrt(v_c^2 + 4 e^2))^g: two numbers, and the order of values
+        is kept.
+        """
+        truth = Y[self.judged_].astype(bool)
+        weights = None if w is None else w[self.judged_]
+        best = (np.inf, 1.0, 0.01)
+        for floor in FLOORS:
+            for sharpness in SHARPNESS:
+                p = _shares(self.honest_.astype(np.float64), sharpness, floor)
+                loss = -np.average(np.log(np.maximum(p[truth], 1e-300)), weights=weights)
+                best = min(best, (float(loss), sharpness, floor))
+        self.sharpness_, self.floor_ = best[1:]
+        return self
+
+    def shares(self, values: NDArray) -> NDArray:
+        """Calibrated probabilities, (m, n_classes)."""
+        return _shares(values, self.sharpness_, self.floor_)
+
+    def score_limit(self, scores: NDArray, coverage: float) -> NDArray:
+        """Score that a share of honest predictions does not exceed, the last added for safety.
+
+        ``scores`` has shape (n_judged, ...).
+        """
+        n = len(scores)
+        place = int(np.ceil((n + 1) * coverage)) - 1
+        if place >= n:
+            raise ValueError(
+                f"`coverage`={coverage} needs more than {n} rows that judge; lower it."
+            )
+        return np.sort(scores, axis=0)[place]
+
     def votes(self, Z: NDArray, device: Any = None) -> Votes:
-        """Values of the regression at new rows, shape (m, n_components)."""
-        return Votes.plain(self.function_.predict(Z))
+        """Values of the average at new scaled rows."""
+        return Votes.plain(self.function_.predict(Z).astype(np.float64, copy=False))
 
     def judge(self, Z: NDArray, sizes: Sequence[float], device: Any = None) -> Iterator[Votes]:
         """Values at new rows, once."""
         yield self.fit(self.rows_, self.targets_, self.weights_).votes(Z)
+
+
+def _shares(values: NDArray, sharpness: float, floor: float) -> NDArray:
+    positive = (values + np.sqrt(values**2 + 4 * floor**2)) / 2
+    logs = sharpness * np.log(positive)
+    shares = np.exp(logs - logs.max(1, keepdims=True))
+    return shares / shares.sum(1, keepdims=True)
+
+
+def _table(search: Search, ranked: list[Judged], n_members: int) -> dict[str, NDArray]:
+    """Every candidate that was tried, in the manner of scikit-learn's ``cv_results_``."""
+    final = {one.kind: (place, one) for place, one in enumerate(ranked)}
+    kinds = sorted(search.sampled, key=lambda kind: final.get(kind, (len(ranked), None))[0])
+    rows = []
+    for kind in kinds:
+        place, one = final.get(kind, (None, None))
+        h, penalty = one.candidate.settings[-1] if one is not None else (np.nan, np.nan)
+        loss = one.loss if one is not None else np.nan
+        member = place is not None and place < n_members
+        rows.append((*kind, h, penalty, search.sampled[kind], loss, member))
+    names = ("preparation", "kernel", "diagonal", "round", "bandwidth", "penalty")
+    columns = list(zip(*rows, strict=True))
+    found = {f"param_{name}": np.array(columns[i], dtype=object) for i, name in enumerate(names)}
+    found["sample_loss"] = np.array(columns[6], dtype=float)
+    found["loss"] = np.array(columns[7], dtype=float)
+    found["member"] = np.array(columns[8], dtype=bool)
+    return found

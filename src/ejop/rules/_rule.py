@@ -35,6 +35,8 @@ class Rule(BaseEstimator):
     """
 
     _parameter_constraints: dict = {}
+    #: whether the rule prepares columns and learns its own maps, so that nothing is tuned around it
+    chooses = False
 
     @property
     def size_name(self) -> str | None:

@@ -351,3 +351,28 @@ def softmax_differences(plus, minus, step):
     coefficients = _EXP32 if plus.dtype == np.float32 else _EXP64
     scale = (0.5 / step).astype(plus.dtype)
     return softmax_quotient(plus, minus, scale, coefficients)
+
+
+@compiled(fastmath=_REORDER)
+def l1_distances(Q, columns, out):
+    """Add sum_j |q_j - z_ij| to ``out`` (m, n); ``columns`` (d, n) are those of the rows z."""
+    m, d = Q.shape
+    n = columns.shape[1]
+    for q in range(m):
+        row = out[q]
+        for j in range(d):
+            x = Q[q, j]
+            column = columns[j]
+            for i in range(n):
+                row[i] += abs(x - column[i])
+
+
+@compiled(fastmath=_REORDER)
+def signed(K, x, z, out):
+    """K_qi sign(x_q - z_i) into ``out``."""
+    m, n = K.shape
+    zero = 0.0 * K[0, 0]
+    for q in range(m):
+        for i in range(n):
+            k = K[q, i]
+            out[q, i] = k if x[q] > z[i] else (-k if x[q] < z[i] else zero)

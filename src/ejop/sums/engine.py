@@ -152,6 +152,14 @@ class Engine(ABC):
         return values if values.dtype == other.dtype else values.astype(other.dtype)
 
     @abstractmethod
+    def l1_distances(self, Q: Any, Z: Any) -> Any:
+        """sum_j |q_j - z_j|, (m, n)."""
+
+    @abstractmethod
+    def signed_products(self, K: Any, Q: Any, Z: Any, a: Any, out: Any) -> None:
+        """sum_i K_qi sign(q_j - z_ij) a_ic into ``out`` (c, m, d)."""
+
+    @abstractmethod
     def precise(self) -> Engine:
         """The same place with products in float64."""
 
@@ -244,14 +252,38 @@ class HostEngine(Engine):
         """Query rows in the type of the references."""
         return np.asarray(Q, dtype=summary.dtype)
 
+    def l1_distances(self, Q: NDArray, Z: NDArray) -> NDArray:
+        """A compiled loop."""
+        from ejop.sums.compiled import l1_distances
+
+        out = np.zeros((len(Q), len(Z)), dtype=Q.dtype)
+        l1_distances(np.ascontiguousarray(Q), np.ascontiguousarray(Z.T), out)
+        return out
+
+    def signed_products(self, K: NDArray, Q: NDArray, Z: NDArray, a: NDArray, out: NDArray) -> None:
+        """Signs by a compiled loop, then one product a feature."""
+        from ejop.sums.compiled import signed
+
+        Q, columns = np.ascontiguousarray(Q), np.ascontiguousarray(Z.T)
+        S = np.empty_like(K)
+        for j in range(Q.shape[1]):
+            signed(K, Q[:, j], columns[j], S)
+            out[:, :, j] = (S @ a).T
+
     def precise(self) -> HostEngine:
         """NumPy takes the type of its arrays."""
         return self
 
     def cholesky(self, K: NDArray) -> NDArray:
         """By LAPACK."""
-        with pools_free(len(K) ** 3):
-            return cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+        try:
+            with pools_free(len(K) ** 3):
+                return cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError as error:
+            raise np.linalg.LinAlgError(
+                f"the system of kernel ridge is singular up to rounding ({error}); raise "
+                "`penalty`, or take another `bandwidth`."
+            ) from error
 
     def solve(self, L: NDArray, B: NDArray, *, half: str = "") -> NDArray:
         """By LAPACK, without copies of L."""

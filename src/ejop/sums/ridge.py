@@ -15,62 +15,226 @@ from numpy.typing import NDArray
 from ejop.arrays import namespace
 from ejop.executors.threads import pools_free
 from ejop.rows import Block, Summary
-from ejop.sums.engine import Engine
+from ejop.sums.engine import DOUBTFUL, Engine
 from ejop.sums.form import Cost, Form, Request
-from ejop.sums.gaussian import EXPONENT_LIMIT, exponential_table, moment_table
+from ejop.sums.gaussian import EXPONENT_LIMIT, FAR_ROWS, exponential_table, moment_table
 from ejop.sums.weighted import WeightedSums
 
 FLOAT64 = np.dtype(np.float64)
+EPS = float(np.finfo(np.float64).eps)
+#: squared distances up to this share of the squared norms may be those of equal rows
+ROUNDING = 8 * EPS
+#: largest eps |z|^2 / h^2 of products, in the mean over centres; a system magnifies what they lose
+LOSS_LIMIT = 1e-11
 #: rows whose features are made at once
 CHUNK = 2048
 
 
 @dataclass(frozen=True)
 class Centers:
-    """Centred centres on an engine, and the Gaussian between them and queries.
+    """Centred centres on an engine, and a Gaussian between them and queries.
 
     Attributes
     ----------
     engine : Engine
     Z : array of shape (n_centers, n_features)
     norms : array of shape (n_centers,)
-    h2 : float
-        Squared bandwidth.
+        Squared.
+    h : float
+        Bandwidth.
+    center : array of shape (n_features,), or None
+        What rows are centred by, none where they are mapped already.
+    pairwise : bool
+        Whether distances are measured pair by pair, as products would lose them; rows are not
+        centred then.
     """
 
     engine: Engine
     Z: Any
     norms: Any
-    h2: float
+    h: float
+    center: Any = None
+    pairwise: bool = False
+
+    #: whether a shift along an axis factorises, so that differences are products too
+    factorises = True
+    #: whether distances are in the units of the bandwidth, not squared
+    linear = False
 
     @classmethod
-    def of(cls, engine: Engine, centers: NDArray, summary: Summary, bandwidth: float) -> Centers:
+    def of(cls, engine: Engine, centers: NDArray, summary: Summary, bandwidth: float) -> Any:
         """Centres in float64."""
         precise = engine.precise()
-        Z = precise.array(centers, FLOAT64) - precise.array(summary.center, FLOAT64)
-        return cls(precise, Z, (Z * Z).sum(1), float(bandwidth) ** 2)
+        rows, center = precise.array(centers, FLOAT64), precise.array(summary.center, FLOAT64)
+        found = cls.at(precise, rows - center, bandwidth)
+        if found.pairwise:
+            return replace(found, Z=rows, center=0 * center)
+        return replace(found, center=center)
+
+    @classmethod
+    def at(cls, engine: Engine, Z: Any, bandwidth: float) -> Any:
+        """Centres at rows that are centred, or mapped, already."""
+        norms, h = (Z * Z).sum(1), float(bandwidth)
+        loss = EPS * max(float(norms.mean()), float(norms.max()) / FAR_ROWS) / h**2
+        return cls(engine, Z, norms, h, None, loss > LOSS_LIMIT)
+
+    @property
+    def h2(self) -> float:
+        """Squared bandwidth."""
+        return self.h**2
 
     def __len__(self) -> int:
         return len(self.Z)
 
     def distances(self, Q: Any) -> Any:
-        """Squared distances (m, n_centers), up to rounding."""
+        """Distances (m, n_centers) of the kind that the kernel is a function of, up to rounding."""
+        if self.pairwise:
+            return self.engine.measured(Q, self.Z)
         D = Q @ self.Z.T
         D *= -2
         D += (Q * Q).sum(1)[:, None]
         D += self.norms
+        return namespace(D).clip(D, 0, None, out=D)
+
+    def moved(self, D: Any, Q: Any, j: int, t: float) -> Any:
+        """Distances of the queries once they have moved by t along feature j."""
+        D = D + (2 * t * (Q[:, j : j + 1] - self.Z[:, j]) + t * t)
+        return namespace(D).clip(D, 0, None, out=D)
+
+    def kernel_at(self, D: Any) -> Any:
+        """exp(-D / 2h^2) at squared distances, in place."""
+        D *= -0.5 / self.h2
+        return namespace(D).exp(D, out=D)
+
+    def kernel(self, Q: Any) -> Any:
+        """The kernel between queries and centres, (m, n_centers)."""
+        return self.kernel_at(self.distances(Q))
+
+    def values(self, K: Any, a: Any, left_out: Any) -> Any:
+        """sum_i a_ic K_qi, (c, m)."""
+        found = K @ a
+        if left_out is not None:
+            own, b, s = left_out
+            found[own] -= (K[own] * b).sum(1)[:, None] * s
+        return found.T
+
+    def derivatives(self, Q: Any, a: Any, left_out: Any) -> Any:
+        """Derivatives (c, m, d) and values (c, m, 1) side by side of sum_i a_ic k(x, z_i).
+
+        ``left_out`` holds queries that are training rows, and b and s of what to subtract there:
+        (k(x) . b) s.
+        """
+        K = self.kernel(Q)
+        sums = self._moments(K, Q, a, left_out)
+        sums[:, :, :-1] /= self.h2
+        return sums
+
+    def _moments(self, G: Any, Q: Any, a: Any, left_out: Any) -> Any:
+        """sum_i G_qi a_ic [z_i - x | 1], (c, m, d + 1)."""
+        if self.pairwise:
+            return self._measured_moments(G, Q, a, left_out)
+        table = moment_table(self.engine, self.Z, self.Z.shape[1] + 1, 0)
+        sums = self.engine.empty((a.shape[1], len(G), table.shape[1]), FLOAT64)
+        for k in range(a.shape[1]):
+            namespace(G).matmul(G * a[:, k], table, out=sums[k])
+        if left_out is not None:
+            own, b, s = left_out
+            sums[:, own] -= s.T[:, :, None] * ((G[own] * b) @ table)
+        sums[:, :, :-1] -= sums[:, :, -1:] * Q
+        return sums
+
+    def _measured_moments(self, G: Any, Q: Any, a: Any, left_out: Any) -> Any:
+        """The same from differences of the rows, one feature at a time."""
+        m, d = Q.shape
+        sums = self.engine.empty((a.shape[1], m, d + 1), FLOAT64)
+        sums[:, :, d] = self.values(G, a, left_out)
+        for j in range(d):
+            sums[:, :, j] = self.values(G * (self.Z[:, j] - Q[:, j : j + 1]), a, left_out)
+        return sums
+
+
+class LaplaceCenters(Centers):
+    """exp(-|x - z| / h): the derivative at a centre itself counts as zero."""
+
+    factorises = False
+
+    def distances(self, Q: Any) -> Any:
+        """Squared distances; what may be rounding alone is zero, since a root magnifies it."""
+        D = super().distances(Q)
+        if self.pairwise:
+            return D
+        own = (Q * Q).sum(1)
+        if self.engine.on_device:
+            D[ROUNDING * (own[:, None] + self.norms) >= D] = 0
+            return D
+        from ejop.sums.compiled import remeasure
+
+        remeasure(D, np.ascontiguousarray(Q), self.Z, own, self.norms, DOUBTFUL * EPS, np.inf, 0.0)
         return D
 
     def kernel_at(self, D: Any) -> Any:
-        """exp(-D / 2h^2), in place."""
+        """exp(-sqrt(D) / h) at squared distances, in place."""
         xp = namespace(D)
-        xp.clip(D, 0, None, out=D)
-        D *= -0.5 / self.h2
+        xp.sqrt(D, out=D)
+        D /= -self.h
         return xp.exp(D, out=D)
 
-    def kernel(self, Q: Any) -> Any:
-        """exp(-|q - z|^2 / 2h^2), (m, n_centers)."""
-        return self.kernel_at(self.distances(Q))
+    def derivatives(self, Q: Any, a: Any, left_out: Any) -> Any:
+        """sum_i a_ic K_i (z_ij - x_j) / (h |x - z_i|), and values."""
+        D = self.distances(Q)
+        r = namespace(Q).sqrt(D)
+        K = self.kernel_at(D)
+        here = r == 0
+        r[here] = 1
+        G = K / (self.h * r)
+        G[here] = 0
+        sums = self._moments(G, Q, a, left_out)
+        sums[:, :, -1] = self.values(K, a, left_out)
+        return sums
+
+
+class L1Centers(LaplaceCenters):
+    """exp(-sum_j |x_j - z_j| / h): a product over features that bends at every value of each."""
+
+    linear = True
+
+    def distances(self, Q: Any) -> Any:
+        """Sums of absolute differences, (m, n_centers)."""
+        return self.engine.l1_distances(Q, self.Z)
+
+    def moved(self, D: Any, Q: Any, j: int, t: float) -> Any:
+        """Distances of the queries once they have moved by t along feature j."""
+        apart = Q[:, j : j + 1] - self.Z[:, j]
+        return D + (abs(apart + t) - abs(apart))
+
+    def kernel_at(self, D: Any) -> Any:
+        """exp(-D / h), in place."""
+        D /= -self.h
+        return namespace(D).exp(D, out=D)
+
+    def derivatives(self, Q: Any, a: Any, left_out: Any) -> Any:
+        """-sum_i a_ic K_i sign(x_j - z_ij) / h, and values."""
+        K = self.kernel(Q)
+        (m, d), c = Q.shape, a.shape[1]
+        sums = self.engine.empty((c, m, d + 1), FLOAT64)
+        self.engine.signed_products(K, Q, self.Z, a, sums[:, :, :d])
+        if left_out is not None:
+            own, b, s = left_out
+            one = self.engine.empty((1, len(own), d), FLOAT64)
+            ones = self.engine.array(np.ones((len(self.Z), 1)), FLOAT64)
+            self.engine.signed_products(K[own] * b, Q[own], self.Z, ones, one)
+            sums[:, own, :d] -= s.T[:, :, None] * one
+        sums[:, :, :d] /= -self.h
+        sums[:, :, d] = self.values(K, a, left_out)
+        return sums
+
+
+#: kernels of ridge by name: positive definite, each with what a query costs
+RIDGE_KERNELS: dict[str, type[Centers]] = {
+    "gaussian": Centers,
+    "laplace": LaplaceCenters,
+    "l1": L1Centers,
+}
 
 
 @dataclass(frozen=True)
@@ -172,8 +336,7 @@ class NystromSystem:
         engine, p = self.centers.engine, len(self.centers)
         gram, target = engine.empty((p, p), FLOAT64), engine.empty((p, summary.n_outputs), FLOAT64)
         gram[:], target[:] = 0, 0
-        center = engine.array(summary.center, FLOAT64)
-        w = block.weights
+        center, w = self.centers.center, block.weights
         for s in range(0, len(block), CHUNK):
             part = slice(s, s + CHUNK)
             phi = self.features(engine.array(block.X[part], FLOAT64) - center)
@@ -222,19 +385,34 @@ class RidgeForm(Form):
         self.engine = request.engine.precise()
         self.kind = FLOAT64
         self.columns = request.columns(self.d)
-        centers = Centers.of(self.engine, function.centers_, self.summary, function.bandwidth_)
+        centers = function.kernel_centers(self.engine)
         self.centers, self.h2 = centers, centers.h2
         self.middle = _middle(centers.Z)
         self.mean = self.engine.array(self.summary.prior, FLOAT64)
         self.tilts = None if self.step is None else self.engine.array(self.step / self.h2, FLOAT64)
         exponent, limit = self._exponent(centers.Z), EXPONENT_LIMIT[FLOAT64]
-        self.direct = exponent > limit
+        products = centers.factorises and not centers.pairwise and exponent <= limit
+        self.direct = self.step is not None and not products
         a = self.engine.array(function.coefficients_, FLOAT64)
-        self._tiles = (RidgeTile(centers, a, None if self.direct else self._table(centers.Z)),)
+        table = None
+        if self.step is not None and not self.direct:
+            pad = -self.columns % self.engine.alignment
+            table = exponential_table(centers.Z, self.middle, self.tilts, pad)
+        self._tiles = (RidgeTile(centers, a, table),)
         self.system = self._system()
         which = "all rows are centres" if function.all_rows else f"{len(centers)} Nystrom centres"
         if self.step is None:
             self.notes = (which,)
+        elif not centers.factorises:
+            self.notes = (
+                f"a shift of the {function.kernel} kernel does not factorise: kernel matrices are "
+                f"shifted one feature at a time; {which}",
+            )
+        elif centers.pairwise:
+            self.notes = (
+                "the bandwidth is too small against the range for products: distances are "
+                f"measured pair by pair; {which}",
+            )
         elif self.direct:
             self.notes = (
                 f"exponents reach {exponent:.3g}, beyond {limit:g}: kernel matrices are shifted "
@@ -273,20 +451,13 @@ class RidgeForm(Form):
             return 0.0
         return float((abs(Q - self.middle) * self.tilts).max())
 
-    def _table(self, Z: Any) -> Any:
-        pad = -self.columns % self.engine.alignment
-        if self.tilts is not None:
-            return exponential_table(Z, self.middle, self.tilts, pad)
-        return moment_table(self.engine, Z, self.columns, pad)
-
     def tile(self, block: Block) -> RidgeTile:
         """The centres: other rows have no part in the sums."""
         return self._tiles[0]
 
     def queries(self, Q: NDArray) -> Any:
         """Query rows centred, in float64."""
-        center = self.engine.array(self.summary.center, FLOAT64)
-        return self.engine.array(Q, FLOAT64) - center
+        return self.engine.array(Q, FLOAT64) - self.centers.center
 
     def _own_queries(self, rows: NDArray) -> Any:
         if self.function.all_rows:
@@ -304,18 +475,22 @@ class RidgeForm(Form):
         return own, *system.left_out(rows, self._own_queries(rows), a, block, self.mean)
 
     def sums(self, Q: Any, tile: RidgeTile, exclude: NDArray | None = None) -> WeightedSums:
-        """sum_i a_ic K(x +- t e_j, z_i), or the sums of [z | 1]; own rows left out."""
+        """sum_i a_ic K(x +- t e_j, z_i); derivatives and values; or values; own rows left out."""
         left_out = self._left_out(exclude)
+        if self.request.step is None:
+            return WeightedSums(tile.centers.derivatives(Q, tile.coefficients, left_out))
+        if self.step is None:
+            K = tile.centers.kernel(Q)
+            return WeightedSums(tile.centers.values(K, tile.coefficients, left_out)[:, :, None])
         if self.direct or self._exponent(Q) > EXPONENT_LIMIT[FLOAT64]:
             return WeightedSums(self._direct_sums(Q, tile, left_out))
-        sums = self._products(self.centers.kernel(Q), tile, left_out)[:, :, : self.columns]
-        if self.step is not None:
-            # K(x +- t e_j, z) = K(x, z) exp(+-t (z_j - x_j) / h^2) exp(-t^2 / 2h^2)
-            xp, d = namespace(Q), self.d
-            tilt = self.tilts * (Q - self.middle)
-            drop = self.engine.array(self.step**2 / (2 * self.h2), FLOAT64)
-            sums[:, :, :d] *= xp.exp(-tilt - drop)
-            sums[:, :, d:] *= xp.exp(tilt - drop)
+        sums = self._products(tile.centers.kernel(Q), tile, left_out)[:, :, : self.columns]
+        # K(x +- t e_j, z) = K(x, z) exp(+-t (z_j - x_j) / h^2) exp(-t^2 / 2h^2)
+        xp, d = namespace(Q), self.d
+        tilt = self.tilts * (Q - self.middle)
+        drop = self.engine.array(self.step**2 / (2 * self.h2), FLOAT64)
+        sums[:, :, :d] *= xp.exp(-tilt - drop)
+        sums[:, :, d:] *= xp.exp(tilt - drop)
         return WeightedSums(sums)
 
     def _products(self, K: Any, tile: RidgeTile, left_out: Any) -> Any:
@@ -336,24 +511,16 @@ class RidgeForm(Form):
         D = centers.distances(Q)
         out = self.engine.empty((self.c, m, 2 * d), FLOAT64)
         for j in range(d):
-            t = float(steps[j])
-            across = 2 * t * (Q[:, j : j + 1] - centers.Z[:, j])
-            for column, sign in ((j, 1), (d + j, -1)):
-                K = centers.kernel_at(D + sign * across + t * t)
-                values = K @ tile.coefficients
-                if left_out is not None:
-                    own, b, s = left_out
-                    values[own] -= (K[own] * b).sum(1)[:, None] * s
-                out[:, :, column] = values.T
+            for column, t in ((j, float(steps[j])), (d + j, -float(steps[j]))):
+                K = centers.kernel_at(centers.moved(D, Q, j, t))
+                out[:, :, column] = centers.values(K, tile.coefficients, left_out)
         return out
 
     def means(self, sums: WeightedSums, Q: Any, prior: Callable[[], NDArray]) -> tuple[Any, ...]:
-        """Values around the mean; d f_c / d x_j = sum_i a_ic K(x, z_i) (z_ij - x_j) / h^2."""
+        """Values around the mean target."""
         found, mean = sums.sums, self.mean[:, None, None]
         if self.request.step is None:
-            values = found[:, :, -1:]
-            J = (found[:, :, :-1] - values * Q) / self.h2
-            return values + mean, J
+            return found[:, :, -1:] + mean, found[:, :, :-1]
         found += mean
         return (found,) if self.step is None else (found[:, :, : self.d], found[:, :, self.d :])
 

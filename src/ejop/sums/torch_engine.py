@@ -201,6 +201,18 @@ class TorchEngine(Engine):
             return self.array(Q - summary.center)
         return self.array(Q) - self.array(summary.center)
 
+    def l1_distances(self, Q: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
+        """By the device."""
+        return load_torch().cdist(Q, Z, p=1)
+
+    def signed_products(
+        self, K: torch.Tensor, Q: torch.Tensor, Z: torch.Tensor, a: torch.Tensor, out: torch.Tensor
+    ) -> None:
+        """One product a feature."""
+        for j in range(Q.shape[1]):
+            S = K * (Q[:, j : j + 1] - Z[:, j]).sign()
+            out[:, :, j] = (S @ a).T
+
     # linear algebra -----------------------------------------------------------------------------
 
     def cholesky(self, K: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,212 @@
+"""The mean of several kernel machines, each under a preparation and a map of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ejop.functions._base import Function
+from ejop.rows import Block
+from ejop.scaling import QuantileColumns
+from ejop.sums.engine import HOST, Engine
+from ejop.sums.form import Cost, Form, Request
+from ejop.sums.model import ModelForm
+from ejop.sums.ridge import FLOAT64, RIDGE_KERNELS, Centers
+from ejop.sums.weighted import WeightedSums
+
+#: entries of kernel matrices that are held at once
+MAX_ENTRIES = 4_000_000
+
+
+def mapped(rows: Any, L: Any) -> Any:
+    """Rows under a map: none, a weight a column (d,), or a matrix (r, d)."""
+    if L is None:
+        return rows
+    return rows * L if L.ndim == 1 else rows @ L.T
+
+
+def centers_of(kernel: str, Z: Any, bandwidth: float, engine: Engine = HOST) -> Centers:
+    """Centres of a kernel machine on mapped rows."""
+    return RIDGE_KERNELS[kernel].at(engine, Z, bandwidth)
+
+
+@dataclass(frozen=True)
+class Member:
+    """One kernel machine: f(x) = sum_i a_i k(L p(x), L p(x_i)) around the mean target.
+
+    Attributes
+    ----------
+    preparation : {"plain", "quantile"}
+        p: columns as they are, or each by its ranks.
+    kernel : {"gaussian", "laplace", "l1"}
+    diagonal : bool
+        Whether the map is a weight for each column.
+    round : int
+        Outer products that made the map: 0 for none.
+    bandwidth, penalty : float
+    L : ndarray of shape (d,) or (d, d), or None
+        The map.
+    coefficients : ndarray of shape (n_centers, n_outputs)
+    centers : ndarray of shape (n_centers,) or None
+        Rows that are centres; None for all.
+    loss : float
+        Mean squared error of honest predictions.
+    """
+
+    preparation: str
+    kernel: str
+    diagonal: bool
+    round: int
+    bandwidth: float
+    penalty: float
+    L: NDArray | None
+    coefficients: NDArray
+    centers: NDArray | None
+    loss: float
+
+    def __str__(self) -> str:
+        how = "" if self.round == 0 else ", a weight a column" if self.diagonal else ", a full map"
+        return f"{self.kernel} kernel, {self.preparation} columns{how} (loss {self.loss:.4g})"
+
+
+class AverageFunction(Function):
+    """Mean of kernel machines; made by :class:`ejop.rules.RidgeRule`, not fitted by hand.
+
+    Attributes
+    ----------
+    members_ : list of Member
+    quantiles_ : QuantileColumns or None
+        The columns by their ranks, for the members that want them.
+    X_, Y_ : ndarray
+        Scaled rows, and targets.
+    """
+
+    differentiable = True
+    leaves_out = False
+
+    members_: list[Member]
+    quantiles_: QuantileColumns | None
+
+    def of(self, members: list[Member], quantiles: Any, block: Block, summary: Any) -> Any:
+        """Take machines that are solved already, and the rows they were solved for."""
+        self.members_, self.quantiles_, self.summary_ = members, quantiles, summary
+        self.n_features_in_, self.n_outputs_ = summary.n_features, summary.n_outputs
+        self._hold(block)
+        return self
+
+    def prepared(self, X: NDArray, preparation: str) -> NDArray:
+        """Rows as a member sees them before its map, in float64."""
+        X = np.asarray(X, dtype=np.float64)
+        if preparation == "plain":
+            return X
+        assert self.quantiles_ is not None
+        return self.quantiles_.transform(X)
+
+    def model_values(self, X: NDArray) -> NDArray:
+        """Values of f, (m, n_outputs)."""
+        return self.form(Request("values")).values(X)
+
+    def form(self, request: Request) -> Form:
+        """The derivative of each machine in closed form; differences by shifted rows."""
+        return AverageForm(self, request) if request.shifts is None else ModelForm(self, request)
+
+    def default_step(self) -> NDArray:
+        """A quarter of each column's standard deviation; 1 for a constant column."""
+        spread = np.sqrt(self.summary_.X.variance)
+        return np.where(spread > 0, spread / 4, 1.0)
+
+
+class AverageForm(Form):
+    """Values and derivatives of each machine, chained through its map and preparation."""
+
+    bounded = False
+
+    def __init__(self, function: AverageFunction, request: Request) -> None:
+        super().__init__(function, replace(request, engine=request.engine.precise()))
+        self.engine, self.kind = self.request.engine, FLOAT64
+        n = self.summary.n
+        self.notes = tuple(map(str, function.members_))
+        per_query = 4 * n * 8 + 3 * self.c * (self.d + 1) * 8
+        flops = 2 * n * (self.d + 1) * (self.c + 1) * len(function.members_)
+        name = f"{self.engine.prefix}average"
+        self.cost = Cost(name, per_query, n * self.d * 8 * len(function.members_), 0, flops)
+        self._prepared = {
+            name: function.prepared(function.X_, name)
+            for name in {member.preparation for member in function.members_}
+        }
+        self._tiles = tuple(self._tile(member) for member in function.members_)
+
+    def _tile(self, member: Member) -> tuple[Member, Centers, Any, Any]:
+        rows = self._prepared[member.preparation]
+        rows = rows if member.centers is None else rows[member.centers]
+        L = None if member.L is None else self.engine.array(member.L, FLOAT64)
+        Z = mapped(self.engine.array(rows, FLOAT64), L)
+        a = self.engine.array(member.coefficients, FLOAT64)
+        return member, centers_of(member.kernel, Z, member.bandwidth, self.engine), L, a
+
+    def tile(self, block: Block) -> Any:
+        """The machines: other rows have no part in the sums."""
+        return self._tiles[0]
+
+    def queries(self, Q: NDArray) -> dict[str, Any]:
+        """Query rows by preparation, and what a preparation multiplies slopes by."""
+        found: dict[str, Any] = {"rows": len(Q)}
+        for name in self._prepared:
+            rows = self.function.prepared(Q, name)
+            slopes = None
+            if name != "plain" and self.request.step is None:
+                slopes = self.engine.array(self.function.quantiles_.slopes(np.asarray(Q)), FLOAT64)
+            found[name] = (self.engine.array(rows, FLOAT64), slopes)
+        return found
+
+    def _jacobian(self, Q: Any, exclude: NDArray | None, softmax: bool) -> NDArray:
+        total = self._total(Q, exclude)
+        return self.derive(total, Q, lambda: self._prior(Q["rows"], None), softmax=softmax)
+
+    def sums(self, Q: Any, tile: Any, exclude: NDArray | None = None) -> WeightedSums:
+        """Derivatives and values of one machine, or values, over the number of machines."""
+        member, centers, L, a = tile
+        rows, slopes = Q[member.preparation]
+        Z = mapped(rows, L)
+        share = 1 / len(self.function.members_)
+        if self.request.step is not None:
+            return WeightedSums(self._values(centers, Z, a)[:, :, None] * share)
+        found = self._derivatives(centers, Z, a)
+        J, values = found[:, :, :-1], found[:, :, -1:]
+        if L is not None:
+            J = J * L if L.ndim == 1 else J @ L
+        if slopes is not None:
+            J = J * slopes
+        found[:, :, : self.d] = J * share
+        found[:, :, -1:] = values * share
+        return WeightedSums(found)
+
+    def _values(self, centers: Centers, Z: Any, a: Any) -> Any:
+        out = self.engine.empty((a.shape[1], len(Z)), FLOAT64)
+        for part in self._parts(len(Z), len(centers)):
+            out[:, part] = (centers.kernel(Z[part]) @ a).T
+        return out
+
+    def _derivatives(self, centers: Centers, Z: Any, a: Any) -> Any:
+        out = self.engine.empty((a.shape[1], len(Z), self.d + 1), FLOAT64)
+        for part in self._parts(len(Z), len(centers)):
+            out[:, part] = centers.derivatives(Z[part], a, None)
+        return out
+
+    def _parts(self, m: int, n: int) -> list[slice]:
+        size = max(1, MAX_ENTRIES // max(n, 1))
+        return [slice(s, s + size) for s in range(0, m, size)]
+
+    def values(self, Q: NDArray, exclude: NDArray | None = None) -> NDArray:
+        """Values of f at rows of X, (m, n_outputs)."""
+        found = self._total(self.queries(np.asarray(Q)), None).sums[:, :, 0].T
+        return found + self.engine.array(self.summary.prior, FLOAT64)
+
+    def means(self, sums: WeightedSums, Q: Any, prior: Callable[[], NDArray]) -> tuple[Any, ...]:
+        """Values around the mean target, and the Jacobian."""
+        mean = self.engine.array(self.summary.prior, FLOAT64)[:, None, None]
+        return sums.sums[:, :, -1:] + mean, sums.sums[:, :, :-1]
