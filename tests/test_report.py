@@ -114,6 +114,8 @@ def test_figures_are_those_of_the_model(html, classifier, wine):
         assert f'id="{name}"' in html
     values = classifier.metric_estimator_.eigenvalues_
     np.testing.assert_allclose(drawn["spectrum"]["data"][0]["y"], values, rtol=1e-4)
+    shares = 100 * np.sort(classifier.feature_importances_)[::-1]
+    np.testing.assert_allclose(drawn["importances"]["data"][0]["x"], shares, rtol=1e-4)
     predicted = classifier.predict(wine[1])
     after = classifier.transform(wine[1])
     points = [p for trace in drawn["projection-after"]["data"] for p in trace["customdata"]]

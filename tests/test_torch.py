@@ -101,7 +101,7 @@ def test_candidates_are_few_and_hold_the_nearest_of_every_shift(rng):
     (engine,) = torch_engines(DEVICE, None, np.float64)
     form = prepare(function, np.full(2, step), engine=engine)
     (tile,), Q = form.tiles(), form.queries(X)
-    D, _ = tile.squared_distances(Q, np.arange(len(X)))
+    D = tile.squared_distances(Q, np.arange(len(X)))
     first = tile.smallest(D, k)[1]
     pairs = tile.candidates(Q, torch.isfinite(D), first, engine.array(form.step))
     query, row = (part.cpu().numpy() for part in pairs[:2])

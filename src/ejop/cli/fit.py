@@ -13,11 +13,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ejop.cli.files import check_writable, replacing
+from ejop.cli.files import check_files
 from ejop.cli.options import (
     AsJson,
     Drop,
+    Encoding,
     Keep,
+    Missing,
     ModelFile,
     Rows,
     Seed,
@@ -71,6 +73,8 @@ def fit(
     ] = None,
     drop: Drop = None,
     keep: Keep = None,
+    encoding: Encoding = None,
+    missing: Missing = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -82,8 +86,10 @@ def fit(
     from ejop.cli.models import save_model
     from ejop.cli.training import load_training
 
-    check_writable(out, report)
-    training = load_training(rows, target, task=task, drop=drop, keep=keep)
+    check_files(read=[rows], written=[out, report])
+    training = load_training(
+        rows, target, task=task, drop=drop, keep=keep, encoding=encoding, missing=missing
+    )
     held = None if report is None else _hold_out(training, seed)
     start = time.perf_counter()
     model = learn(training, rows.name, rule=rule, function=function, seed=seed)
@@ -174,6 +180,7 @@ def report(
     comparison: Annotated[
         Path | None, typer.Option(help="What `ejop compare --json` printed, for a table.")
     ] = None,
+    encoding: Encoding = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a report on labelled rows: one HTML file that needs no network.
@@ -181,12 +188,11 @@ def report(
     Take rows that the model has not learned from; those it has look better than new ones will.
     """
     from ejop.cli.models import load_model
-    from ejop.cli.tables import read_table
 
-    check_writable(out)
+    check_files(read=[model, rows, comparison], written=[out])
     methods = None if comparison is None else _read_comparison(comparison)
     found = load_model(model)
-    frame = read_table(rows, text=found.text)
+    frame = found.read(rows, encoding)
     frame, y = _labelled(found, frame)
     if not len(y):
         raise ValueError(f"{rows} has no row to report on")
@@ -201,7 +207,7 @@ def report(
 def _labelled(found: Any, frame: Any) -> tuple[Any, Any]:
     """Rows whose target is known to the model, and their targets."""
     from ejop.cli.columns import numbers
-    from ejop.cli.training import check_name, class_labels
+    from ejop.cli.training import check_name, known_labels
 
     target = found.about["target"]
     check_name(target, list(frame.columns))
@@ -210,8 +216,8 @@ def _labelled(found: Any, frame: Any) -> tuple[Any, Any]:
         say(f"dropped {counted(int((~known).sum()), 'row')} without {target}")
         frame = frame[known]
     if found.about["task"] == "classification":
-        y = class_labels(frame[target]).astype(str)
         classes = found.predictor.classes_
+        y = known_labels(frame[target], classes)
         known = np.isin(y, classes.astype(str))
         if not known.all():
             new = sorted(set(y[~known]))
@@ -265,13 +271,12 @@ def _write_report(
     prepared = model.pipeline["prepare"].transform(X)
     names = list(map(str, prepared.columns))
     title = title or f"{model.about['target']} in {model.about['source']}"
-    with replacing(path) as part:
-        write_report(
-            part,
-            model.predictor,
-            prepared,
-            y,
-            feature_names=names,
-            title=title,
-            comparison=comparison,
-        )
+    write_report(
+        path,
+        model.predictor,
+        prepared,
+        y,
+        feature_names=names,
+        title=title,
+        comparison=comparison,
+    )

@@ -34,6 +34,14 @@ Drop = Annotated[str | None, typer.Option(help="Columns to leave out, with comma
 Keep = Annotated[
     str | None, typer.Option(help="Columns to use although they look like identifiers or text.")
 ]
+Encoding = Annotated[
+    str | None,
+    typer.Option(help="Of a CSV, TSV or ARFF file: latin-1, cp1252, utf-16; UTF-8 by default."),
+]
+Missing = Annotated[
+    str | None,
+    typer.Option(help="Values that stand for missing ones, with commas, e.g. NA,?,-999."),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Of every random choice.")]
 
 #: wide enough for tables that go to a file or a pipe

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from functools import lru_cache
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ejop.datasets._registry import Source
+from ejop.writing import replacing
 
 __all__ = [
     "DataCorrupted",
@@ -143,23 +143,18 @@ def read(path: Path, source: Source) -> dict[str, NDArray]:
 def store(arrays: Mapping[str, NDArray], path: Path) -> None:
     """Write an archive and its sha256 beside it; whatever happens, no half of it stays.
 
-    Both are written to a scratch folder beside ``path`` and moved. The checksum goes first: alone
-    it means nothing, while an archive without it would be held to the registry's.
+    The checksum takes its place first: alone it means nothing, while an archive without it would
+    be held to the registry's.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".part-", dir=path.parent) as scratch:
-            part = Path(scratch, path.name)
+        with replacing(path) as part:
             with open(part, "wb") as file:
                 np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-                file.flush()
-                os.fsync(file.fileno())
             with open(part, "rb") as file:
                 checksum = hashlib.file_digest(file, "sha256").hexdigest()
-            own = Path(scratch, part.name + ".sha256")
-            own.write_text(checksum + "\n")
-            os.replace(own, path.parent / own.name)
-            os.replace(part, path)
+            with replacing(path.with_name(path.name + ".sha256")) as own:
+                own.write_text(checksum + "\n")
     except OSError as error:
         raise OSError(
             f"{path} could not be written: {error}. Free some space there, or set the environment "

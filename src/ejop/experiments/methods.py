@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -110,8 +111,9 @@ def learner(make: Callable[[int], Any]) -> Callable[..., Outcome]:
             "message": getattr(model, "message_", ""),
         }
         for name in ("gamma_", "C_"):
-            if hasattr(model, name):
-                settings[name.rstrip("_")] = float(getattr(model, name))
+            chosen = getattr(model, name, None)
+            if isinstance(chosen, Real):  # "auto" stays where there was nothing to choose by
+                settings[name.rstrip("_")] = float(chosen)
         objective = [float(v) for v in getattr(model, "objective_", [])]
         seconds = time.perf_counter() - fitted
         return Outcome(error, fitted - start, seconds, settings, objective)
