@@ -353,7 +353,7 @@ def softmax_differences(plus, minus, step):
     return softmax_quotient(plus, minus, scale, coefficients)
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def l1_distances(Q, columns, out):
     """Add sum_j |q_j - z_ij| to ``out`` (m, n); ``columns`` (d, n) are those of the rows z."""
     m, d = Q.shape
@@ -367,7 +367,7 @@ def l1_distances(Q, columns, out):
                 row[i] += abs(x - column[i])
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def signed(K, x, z, out):
     """K_qi sign(x_q - z_i) into ``out``."""
     m, n = K.shape
