@@ -29,7 +29,7 @@ from ejop.plots import (
 )
 from ejop.plots.fitted import fitted
 
-QUICK = {"function": "kernel", "random_state": 0, "validation": 0.5}
+QUICK = {"rule": "knn", "function": "kernel", "random_state": 0, "validation": 0.5}
 
 
 @pytest.fixture(autouse=True)

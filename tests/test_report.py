@@ -24,7 +24,7 @@ from ejop.report import make_report, write_report
 from ejop.report._evidence import gather
 from ejop.report._words import confusion
 
-QUICK = {"function": "kernel", "random_state": 0, "validation": 0.5}
+QUICK = {"rule": "knn", "function": "kernel", "random_state": 0, "validation": 0.5}
 HOSTILE = "</script><script>alert('x')</script>"
 
 

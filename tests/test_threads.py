@@ -31,7 +31,7 @@ from ejop.executors.threads import (
 from ejop.learners import LMNN
 from ejop.neighbors import nearest, within
 
-MODEL = EJOPClassifier(random_state=0, function="kernel", validation=0.3, n_iter=1)
+MODEL = EJOPClassifier("knn", random_state=0, function="kernel", validation=0.3, n_iter=1)
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +180,7 @@ def test_a_child_of_a_fork_fits(when):
 
         X, y = load_wine(return_X_y=True)
         X, y = X[::3], y[::3]
-        model = EJOPClassifier(random_state=0, function="kernel")
+        model = EJOPClassifier("knn", random_state=0, function="kernel")
         threadpool_limits(2)
         expected = model.fit(X, y).predict(X)
         assert set(numbers()) == {{2}}, numbers()
