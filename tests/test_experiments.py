@@ -211,7 +211,7 @@ def test_foreign_and_damaged_files_are_not_changed(tmp_path):
     for name, content in cases.items():
         (folder / name).write_bytes(content)
     other_database(folder / "other")
-    other_database(folder / "other-wal", wal=True)
+    other_database(folder / "logged", wal=True)
     with sqlite3.connect(folder / "columns") as db:
         db.execute("CREATE TABLE runs (a)")
         db.execute("CREATE TABLE claims (a)")
