@@ -28,6 +28,7 @@ from ejop.cli.options import (
     in_words,
     say,
     show_json,
+    tell,
 )
 
 #: share of the rows that a report is judged by
@@ -153,10 +154,10 @@ def euclidean_score(predictor: Any) -> float | None:
 
 def _print_summary(summary: dict[str, Any], model: Any) -> None:
     settings = ", ".join(f"{name} {value}" for name, value in summary["settings"].items())
-    typer.echo(f"{summary['model']}: {type(model.predictor).__name__}, {settings}")
-    typer.echo(f"learned in {summary['seconds']:.1f} s; {scores_in_words(model)}")
+    tell(f"{summary['model']}: {type(model.predictor).__name__}, {settings}")
+    tell(f"learned in {summary['seconds']:.1f} s; {scores_in_words(model)}")
     if "report" in summary:
-        typer.echo(f"report: {summary['report']}")
+        tell(f"report: {summary['report']}")
 
 
 def scores_in_words(model: Any) -> str:
@@ -201,7 +202,7 @@ def report(
     if as_json:
         show_json({"report": str(out), "rows": len(y)})
     else:
-        typer.echo(str(out))
+        tell(str(out))
 
 
 def _labelled(found: Any, frame: Any) -> tuple[Any, Any]:

@@ -328,7 +328,7 @@ def wrong_parts(about: dict[str, Any]) -> list[str]:
     --------
     >>> from ejop.cli.models import wrong_parts
     >>> wrong_parts({"target": 3})[:2]
-    ['target', 'task']
+    ['target', 'source']
     """
     wrong = [name for name, right in _PARTS.items() if not right(about.get(name))]
     if "task" in wrong:
