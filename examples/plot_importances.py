@@ -3,7 +3,8 @@ Which features matter
 =====================
 
 The diagonal of the matrix is the mean squared derivative of the class probabilities along each
-feature. It can be told apart by class.
+feature. Times the variance of the feature it is an importance free of units, and it can be told
+apart by class.
 """
 
 import matplotlib.pyplot as plt
@@ -19,8 +20,8 @@ scale = StandardScaler().set_output(transform="pandas")
 model = make_pipeline(scale, EJOP()).fit(X, y)
 
 # %%
-# Columns are scaled first, so a derivative is per standard deviation and columns can be compared.
-# The bars have the standard errors of the mean over rows.
+# Columns are scaled first, since the distances between rows depend on their units. The bars have
+# the standard errors of the mean over rows.
 
 ImportanceDisplay.from_estimator(model)
 plt.show()
@@ -37,5 +38,5 @@ plt.show()
 display.frame().head(5).round(3)
 
 # %%
-# Two columns that say the same share an importance between them. The matrix shows that off its
+# Correlated columns share an importance between them. The matrix shows that off its
 # diagonal, the importances do not.

@@ -29,7 +29,7 @@ for m in counts:
 figure, ax = plt.subplots(figsize=(6.2, 4), layout="constrained")
 ax.loglog(counts, told, "o-", color="#0072B2", label="told: outer_product_stderr_")
 ax.loglog(counts, true, "s--", color="#D55E00", label="true: against all rows")
-ax.axhline(5, color="0.4", ls=":", label="tol=0.05")
+ax.axhline(5, color="0.4", ls=":", label="n_queries=0.05")
 ax.set(xlabel="query rows", ylabel="error of the matrix, %", title="Mean over some of 4000 rows")
 ax.set_xticks(counts, counts)
 ax.set_yticks([1, 2, 5, 10], [1, 2, 5, 10])

@@ -29,7 +29,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: make test-browser")
 
-QUICK = {"function": "kernel", "random_state": 0, "validation": 0.5}
+QUICK = {"rule": "knn", "function": "kernel", "random_state": 0, "validation": 0.5}
 PHONE, DESK = 390, 1400
 OTHER = {"light": "dark", "dark": "light"}
 

@@ -20,7 +20,6 @@ import pytest
 from ejop import EGOPRegressor, EJOPClassifier, __version__
 from ejop.cli.app import run
 from ejop.cli.columns import survey, typed
-from ejop.cli.files import replacing
 from ejop.cli.models import (
     DESCRIPTION,
     SavedModel,
@@ -172,6 +171,13 @@ def test_compare(made, call):
     assert [line["label"] for line in lines] == labels
     assert all(line["runs"] == 1 and 0 <= line["error"] < 50 for line in lines)
     assert all(line["fit_seconds"] > 0 for line in lines)
+
+
+def test_compare_needs_rows(made, call, tmp_path):
+    table().head(3).to_csv(tmp_path / "three.csv", index=False)
+    code, out, err = call("compare", tmp_path / "three.csv", "-t", "label")
+    assert (code, out) == (1, "")
+    assert "has 3 rows with label, too few to compare methods by; at least 10 are needed" in err
 
 
 def test_demo():
@@ -592,20 +598,66 @@ def test_full_disk(made, call, tmp_path):
         subprocess.run(["umount", tmp_path], check=True)
 
 
-def test_an_old_file_survives_a_failure(tmp_path):
-    kept = tmp_path / "kept.csv"
-    kept.write_text("old")
-    for error in (ValueError, KeyboardInterrupt, OSError):
-        with pytest.raises(error), replacing(kept) as part:  # noqa: PT012 the failure is inside
-            part.write_text("half")
-            raise error("broken off")
-    assert kept.read_text() == "old"
-    link = tmp_path / "link.csv"
-    link.symlink_to(kept)
-    with replacing(link) as part:
-        part.write_text("new")
-    assert (kept.read_text(), link.is_symlink()) == ("new", True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept.csv", "link.csv"]
+# outputs and inputs ------------------------------------------------------------------------------
+
+
+def names(path):
+    """All names of a file: its own, another spelling, a symbolic link, a hard link."""
+    folder = path.parent
+    if not (folder / "sub").exists():
+        (folder / "symbolic").symlink_to(path)
+        os.link(path, folder / "hard")
+        (folder / "sub").mkdir()
+    return [path, folder / "sub" / ".." / path.name, folder / "symbolic", folder / "hard"]
+
+
+def test_outputs_never_overwrite_inputs(made, call, tmp_path):
+    rows = tmp_path / "rows.csv"
+    table(40, seed=2).to_csv(rows, index=False)
+    model = tmp_path / "m.skops"
+    model.write_bytes(made.model.read_bytes())
+    page, compared = tmp_path / "r.html", tmp_path / "c.json"
+    compared.write_text("[]")
+    asked = [("fit", rows, "-t", "label", "-o", name) for name in names(rows)]
+    asked += [("fit", rows, "-t", "label", "-o", model, "--report", name) for name in names(rows)]
+    asked.append(("fit", rows, "-t", "label", "-o", page, "--report", page))
+    asked.append(("fit", rows, "-t", "label", "-o", page, "--report", tmp_path / "R.html"))
+    asked += [("report", model, rows, "-o", name) for name in (model, rows)]
+    asked.append(("report", model, rows, "-o", compared, "--comparison", compared))
+    asked += [(verb, model, rows, "-o", rows) for verb in ("predict", "transform", "explain")]
+    (tmp_path / "link.csv").symlink_to(model)
+    asked.append(("predict", model, rows, "-o", tmp_path / "link.csv"))
+    before = {path: path.read_bytes() for path in (rows, model, compared)}
+    for args in asked:
+        code, out, err = call(*args)
+        assert (code, out, err.count("\n")) == (1, "", 1), (args, err)
+        assert re.search(r"cannot write .* is (read|written as well); name another file", err), err
+    assert {path: path.read_bytes() for path in before} == before
+    assert not page.exists()
+
+
+def test_devices_are_read_and_written(made, call):
+    code, _, err = call(
+        "fit", made.folder / "train.csv", "-t", "label", "-o", "/dev/null", *QUICK, "--seed", 1
+    )
+    assert code == 0, err
+    code, _, err = call("fit", made.folder / "train.csv", "-t", "label", "-o", "-")
+    assert (code, err) == (1, "ejop: error: cannot write it to standard output; name a file\n")
+
+
+def test_a_refitted_model_keeps_its_mode(made, call, tmp_path):
+    train, model = made.folder / "train.csv", tmp_path / "m.skops"
+    model.write_bytes(b"an older model")
+    model.chmod(0o600)
+    code, _, err = call("fit", train, "-t", "label", "-o", model, *QUICK)
+    assert code == 0, err
+    assert model.stat().st_mode & 0o777 == 0o600
+    model.chmod(0o444)
+    before = model.read_bytes()
+    code, out, err = call("fit", train, "-t", "label", "-o", model, *QUICK)
+    assert (code, out, err.count("\n")) == (1, "", 1)  # told before anything is learned
+    assert "m.skops: it is read-only and was left as it is" in err
+    assert model.read_bytes() == before
 
 
 # model files ------------------------------------------------------------------------------------
@@ -619,20 +671,21 @@ def rewritten(source, path, change):
     return path
 
 
-def test_newer_models_are_told(made, call, tmp_path):
-    def newer(**changes):
+def test_models_of_other_versions_are_told(made, call, tmp_path):
+    def other(**changes):
         def change(name, data):
             if name != DESCRIPTION:
                 return data
             return json.dumps({**json.loads(data), **changes}).encode()
 
-        return rewritten(made.model, tmp_path / "newer.skops", change)
+        return rewritten(made.model, tmp_path / "other.skops", change)
 
-    code, _, err = call("inspect", newer(format=2, ejop="9.0"))
-    assert (code, err.count("\n")) == (1, 1)
-    assert "was saved by ejop 9.0 in format 2" in err
-    assert "upgrade ejop" in err
-    code, _, err = call("predict", newer(ejop="9.0"), made.new)
+    for version, saved, remedy in [("9.0", 3, "upgrade ejop"), ("0.1.0", 1, "fit it again")]:
+        code, _, err = call("inspect", other(format=saved, ejop=version))
+        assert (code, err.count("\n")) == (1, 1)
+        assert f"was saved by ejop {version} in format {saved}" in err
+        assert remedy in err
+    code, _, err = call("predict", other(ejop="9.0"), made.new)
     assert code == 0
     assert "was made with ejop 9.0, this is" in err
 
@@ -677,6 +730,65 @@ def test_damaged_models(made, call, tmp_path):
         code, _, err = call("inspect", tmp_path / f"{name}.skops")
         assert (code, err.count("\n")) == (1, 1), (name, err)
         assert re.search("no model|damaged|tampered|no such file", err), (name, err)
+
+
+def nested(depth):
+    return b"[" * depth + b"]" * depth
+
+
+EDITS = {
+    "no target": {"target": None},
+    "target is a list": {"target": ["label"]},
+    "task of no kind": {"task": "magic"},
+    "task of the other kind": {"task": "regression", "range": [0.0, 1.0]},
+    "no rows": {"rows": "many"},
+    "columns without names": {"columns": [{"kind": "number"}]},
+    "columns of no kind": {"columns": [{"name": "a", "kind": "x", "missing": 0, "levels": []}]},
+    "no columns": {"columns": []},
+    "columns are a number": {"columns": 7},
+    "skipped without why": {"skipped": [{"name": "a"}]},
+    "skipped are texts": {"skipped": ["a"]},
+    "classes are a list": {"classes": ["yes", "no"]},
+    "classes without counts": {"classes": {"yes": "many"}},
+    "missing is a number": {"missing": 3},
+    "source is a number": {"source": 1},
+    "no date": {"created": None},
+    "format is text": {"format": "1"},
+    "format is true": {"format": [1]},
+}
+
+
+@pytest.mark.parametrize("changes", EDITS.values(), ids=EDITS)
+def test_edited_descriptions(changes, made, call, tmp_path):
+    def change(name, data):
+        return data if name != DESCRIPTION else json.dumps({**json.loads(data), **changes}).encode()
+
+    bad = rewritten(made.model, tmp_path / "bad.skops", change)
+    for args in (("inspect", bad), ("predict", bad, made.new)):
+        code, out, err = call(*args)
+        assert (code, out, err.count("\n")) == (1, "", 1), err
+        assert re.search("tampered|damaged|upgrade", err), err
+
+
+@pytest.mark.parametrize("data", [nested(100_000), b"{", b"\xff\xfe", b"[]", b"null", b"1" * 9999])
+def test_broken_descriptions(data, made, call, tmp_path):
+    bad = rewritten(
+        made.model, tmp_path / "bad.skops", lambda name, old: data if name == DESCRIPTION else old
+    )
+    code, out, err = call("inspect", bad)
+    assert (code, out, err.count("\n")) == (1, "", 1), err
+    assert re.search("damaged|no model", err), err
+
+
+def test_a_model_that_unpacks_without_end(made, call, tmp_path, monkeypatch):
+    monkeypatch.setattr("ejop.unpacking.LEAST", 2**20)
+    bomb = tmp_path / "bomb.skops"
+    bomb.write_bytes(made.model.read_bytes())
+    with zipfile.ZipFile(bomb, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("more", bytes(2**25))
+    code, out, err = call("inspect", bomb)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "unpacks to 33 MiB or more, over the limit of" in err
 
 
 @pytest.mark.parametrize("rule", ["knn", "hnn", "ridge"])

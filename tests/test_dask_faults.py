@@ -164,7 +164,7 @@ def allow_no_failure(dask_scheduler: Scheduler):
 @pytest.mark.parametrize("backend", ["loky", "dask"])
 def test_plain_estimators_under_the_backends_of_joblib(client, backend):
     """Fits of a search or a validation run in the backend's processes, with the same scores."""
-    model = EJOPClassifier(function="kernel", scale="none", power=1.0, random_state=0)
+    model = EJOPClassifier("knn", function="kernel", scale="none", power=1.0, random_state=0)
     alone = cross_val_score(model, X[:200], Y[:200], cv=3)
     options = {"client": client} if backend == "dask" else {}
     with parallel_config(backend, n_jobs=2, **options):

@@ -21,7 +21,8 @@ X, Y, _ = make_multi_index(240, 4, random_state=2)
 NAMES = np.array(["red", "green", "blue"])[Y]
 TARGETS = np.c_[np.sin(X[:, 0] + X[:, 1]), 10 * X[:, 2]]
 CUTS = (0, 100, 1, 80, 59, 0)
-QUICK = {"function": "kernel", "scale": "standard", "power": 1.0, "random_state": 0}
+QUICK = {"rule": "knn", "function": "kernel", "scale": "standard", "power": 1.0}
+QUICK["random_state"] = 0
 
 
 @pytest.fixture(autouse=True)

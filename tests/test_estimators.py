@@ -287,7 +287,7 @@ def test_callbacks_see_every_block(iris, n_queries):
 def test_callbacks_see_the_tuning(iris):
     pytest.importorskip("sklearn.callback")
     recorder = Recorder()
-    model = EJOPClassifier(function="kernel", random_state=0).set_callbacks(recorder)
+    model = EJOPClassifier("knn", function="kernel", random_state=0).set_callbacks(recorder)
     model.fit(*iris)
     assert recorder.events.count("setup") == recorder.events.count("teardown") == 1
     assert recorder.events.count(("end", "EJOPClassifier")) == 1

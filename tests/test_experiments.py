@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from ejop.experiments import PAPER, PAPER_DATASETS, TABLES, Results, Run, plan_runs
-from ejop.experiments.folds import make_fold
+from ejop.experiments.folds import Fold, make_fold
 from ejop.experiments.methods import METHODS, Method, Outcome, iterations_to_converge
 from ejop.experiments.render import provenance, remarks, summarize, to_csv, to_html, to_markdown
 from ejop.experiments.runner import compute, needed, run_missing
@@ -144,10 +144,171 @@ def test_failures_are_told_and_others_go_on(tmp_path, monkeypatch):
     assert {run.method for run in results.runs()} == {"fine"}
 
 
+DYING = """
+import os, signal, sys, time
+from pathlib import Path
+from ejop.experiments import Results
+from ejop.experiments.methods import METHODS, Method, Outcome
+from ejop.experiments.runner import run_missing
+
+def toy(fold, seed, n_neighbors):
+    mark = Path(sys.argv[1] + f".{seed}")
+    if seed == 3 or (seed == 1 and not mark.exists()):
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.05)
+    return Outcome(seed + 0.5, 0.1, 0.1, {"n_neighbors": seed + 1})
+
+METHODS["toy"] = Method("Toy", toy)
+
+if __name__ == "__main__":
+    keys, told = [("digits", "toy", s) for s in range(8)], []
+    failures = run_missing(
+        keys, Results(sys.argv[1]), jobs=2, progress=lambda what, state: told.append(state)
+    )
+    print([key[2] for key, _ in failures], told.count("tried again"), failures[0][1])
+"""
+
+
+def test_a_dead_worker_costs_its_own_run_alone(tmp_path):
+    script, path = tmp_path / "dying.py", tmp_path / "r.sqlite"
+    script.write_text(DYING)
+    done = subprocess.run(
+        [sys.executable, script, path], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("[3] 2 its process died twice"), done.stdout
+    assert [run.seed for run in Results(path).runs()] == [0, 1, 2, 4, 5, 6, 7]
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def other_database(path, wal=False):
+    with sqlite3.connect(path) as db:
+        if wal:
+            db.execute("PRAGMA journal_mode=WAL")
+        db.execute("CREATE TABLE bookmarks (url TEXT)")
+        db.execute("INSERT INTO bookmarks VALUES ('http://example.org')")
+    db.close()
+
+
+def test_foreign_and_damaged_files_are_not_changed(tmp_path):
+    whole = tmp_path / "whole.sqlite"
+    results = Results(whole)
+    for seed in range(200):
+        results.add(Run("digits", "euclid", seed, 1.0, 0.1, 0.1, None, {"k": "v" * 50}))
+    data = whole.read_bytes()
+    cases = {
+        "text": b"certainly not a database" * 100,
+        "cut": data[: len(data) // 2],
+        "garbled": data[:5000] + os.urandom(8000) + data[13000:],
+        "header": data[:16] + os.urandom(84) + data[100:],
+    }
+    folder = tmp_path / "cases"
+    folder.mkdir()
+    for name, content in cases.items():
+        (folder / name).write_bytes(content)
+    other_database(folder / "other")
+    other_database(folder / "logged", wal=True)
+    with sqlite3.connect(folder / "columns") as db:
+        db.execute("CREATE TABLE runs (a)")
+        db.execute("CREATE TABLE claims (a)")
+    db.close()
+    (folder / "read-only").write_bytes(data)
+    (folder / "read-only").chmod(0o444)
+    before = contents(folder)
+    for name in before:
+        with pytest.raises(OSError, match=r"cannot be used as a results file.*left as it is"):
+            Results(folder / name)
+    assert contents(folder) == before
+    with pytest.raises(OSError, match="it is not a plain file"):
+        Results(folder)
+    with pytest.raises(OSError, match="there is no folder"):
+        Results(folder / "no" / "r.sqlite")
+
+
+def test_a_run_that_cannot_be_read(tmp_path):
+    results = Results(tmp_path / "r.sqlite")
+    results.add(Run("digits", "euclid", 0, 1.0, 0.1, 0.1, None))
+    with sqlite3.connect(results.path) as db:
+        db.execute("UPDATE runs SET settings = '{broken'")
+    db.close()
+    with pytest.raises(OSError, match=r"is damaged: its run .*'euclid'.* cannot be read"):
+        results.runs()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder on a disk of 256 KiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("a small file system cannot be mounted here")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk_is_told_and_nothing_is_lost(small_disk, monkeypatch):
+    path = small_disk / "r.sqlite"
+    results = Results(path)
+    results.add(Run("digits", "toy", 0, 1.0, 0.1, 0.1, None))
+
+    def large(fold, seed, n_neighbors):
+        return Outcome(1.0, 0.1, 0.1, {"n_neighbors": 3, "more": "x" * 60_000})
+
+    monkeypatch.setitem(METHODS, "toy", Method("Toy", large))
+    with pytest.raises(OSError, match=r"cannot be used .*(full|disk I/O).*make room"):
+        run_missing([("digits", "toy", s) for s in range(20)], results)
+    kept = len(results.done())
+    assert 1 <= kept < 20
+    subprocess.run(["mount", "-o", "remount,size=16m", small_disk], check=True)
+    assert run_missing([("digits", "toy", s) for s in range(20)], Results(path)) == []
+    assert len(Results(path).runs()) == 20
+
+
+def test_pages_are_checked_before_anything_is_computed(tmp_path, monkeypatch, capsys):
+    from ejop.cli.app import run
+
+    monkeypatch.setattr("ejop.experiments.runner.compute", None)
+    asked = ["reproduce", "table2", "--datasets", "digits", "--methods", "euclid", "--runs", "1"]
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page" / "tables.md").mkdir()
+    locked = tmp_path / "locked"
+    locked.mkdir()
+    (locked / "tables.csv").write_text("kept")
+    (locked / "tables.csv").chmod(0o444)
+    theory = ["theory", "recovery", "--quick"]
+    for command, out, results, words in [
+        (asked, "file", "r.sqlite", "it is not a folder"),
+        (theory, "file", "r.sqlite", "it is not a folder"),
+        (asked, "file/sub", "r.sqlite", "it is not a folder"),
+        (asked, "page", "r.sqlite", "tables.md: it is a folder"),
+        (asked, "locked", "r.sqlite", "read-only"),
+        (asked, "new", "new/tables.csv", "it is read; name another file"),
+        (theory, "new", "new/recovery.md", "it is read; name another file"),
+        (asked, "new", "file", "it is no SQLite file"),
+        (theory, "new", "file", "it is no SQLite file"),
+    ]:
+        files = ["--out", str(tmp_path / out), "--results", str(tmp_path / results)]
+        with pytest.raises(SystemExit) as stop:
+            run([*command, *files])
+        err = capsys.readouterr().err
+        assert (stop.value.code, err.count("\n")) == (1, 1), err
+        assert words in err
+    assert (tmp_path / "file").read_text() == "kept"
+    assert not (tmp_path / "r.sqlite").exists()
+
+
 def test_not_a_results_file(tmp_path):
     path = tmp_path / "r.sqlite"
     path.write_text("certainly not a database, whatever its name says" * 10)
-    with pytest.raises(OSError, match="cannot be used as a results file"):
+    with pytest.raises(OSError, match=r"cannot be used as a results file"):
         Results(path)
 
 
@@ -166,6 +327,13 @@ def test_methods_run_on_a_small_fold(method, monkeypatch):
     found = METHODS[method].run(small, 0, 3)
     assert 0 < found.error < 15
     json.dumps(found.settings, default=str)
+
+
+@pytest.mark.parametrize("method", ["itml", "mlr", "nca"])
+def test_methods_on_a_handful_of_rows(method, rng):
+    X, y = rng.normal(size=(4, 2)), np.arange(4) % 2
+    found = METHODS[method].run(Fold(X[:2], y[:2], X[2:], y[2:]), 0, 1)
+    assert 0 <= found.error <= 100
 
 
 def test_fixed_rows_tune_and_stay_out():

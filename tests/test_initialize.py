@@ -142,10 +142,10 @@ def test_an_estimator_that_is_not_fitted_is_cloned_and_fitted(iris):
 
 def test_an_estimator_that_scales_is_refused(iris):
     X, y = iris
-    model = EJOPClassifier(function="ridge", scale="standard", random_state=0).fit(X, y)
+    model = EJOPClassifier("knn", function="ridge", scale="standard", random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="maps scaled columns"):
         initialize(model, X)
-    plain = EJOPClassifier(function="ridge", scale="none", random_state=0).fit(X, y)
+    plain = EJOPClassifier("knn", function="ridge", scale="none", random_state=0).fit(X, y)
     np.testing.assert_array_equal(initialize(plain, X), plain.components_)
 
 

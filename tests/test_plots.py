@@ -12,9 +12,10 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_wine
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from ejop import EGOP, EJOP, EGOPRegressor, EJOPClassifier
 from ejop.executors.expectation import jacobian
@@ -28,7 +29,7 @@ from ejop.plots import (
 )
 from ejop.plots.fitted import fitted
 
-QUICK = {"function": "kernel", "random_state": 0, "validation": 0.5}
+QUICK = {"rule": "knn", "function": "kernel", "random_state": 0, "validation": 0.5}
 
 
 @pytest.fixture(autouse=True)
@@ -155,7 +156,36 @@ def test_importances_are_named_sorted_and_divide_among_classes(classifier):
     by_class = frame[[f"importance for {c}" for c in ("barbera", "barolo", "grignolino")]]
     np.testing.assert_allclose(by_class.sum(axis=1), frame["importance"])
     assert display.ax_.get_title() == "Importance, 5 of 13 features"
-    assert display.ax_.get_xlabel() == "share of the trace, %"
+    assert display.ax_.get_xlabel() == "share of all change of the answer, %"
+
+
+@pytest.mark.parametrize("model", [EJOP(), EJOPClassifier(scale="none", **QUICK)], ids=str)
+def test_importances_are_those_of_the_model(wine, model):
+    """The columns are not scaled: the diagonal alone would be in their units."""
+    model.fit(*wine)
+    source = fitted(model)
+    frame = ImportanceDisplay.from_estimator(model, top=13).frame()
+    ours = np.sort(model.feature_importances_)[::-1]
+    np.testing.assert_array_equal(frame["importance"], ours)
+    assert not np.allclose(source.importances, np.diag(source.matrix) / np.trace(source.matrix))
+    np.testing.assert_allclose(source.output_importances()[0].sum(0), source.importances)
+
+
+def test_errors_of_importances_do_not_depend_on_units():
+    """The same f of a column in other units: the same shares, with the same errors."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    y = X @ [1.0, 2.0, 0.5] + X[:, 0] * X[:, 1]
+    units = np.array([1.0, 8.0, 0.5])
+    model = make_pipeline(PolynomialFeatures(), LinearRegression())
+    first, second = (
+        ImportanceDisplay.from_estimator(EGOP(model).fit(X * by, y), top=3).frame()
+        for by in (np.ones(3), units)
+    )
+    assert first["feature"].tolist() == second["feature"].tolist()
+    for column in ("importance", "stderr"):
+        np.testing.assert_allclose(first[column], second[column], rtol=1e-6)
+    assert (first["stderr"] > 0).all()
 
 
 def test_importances_by_class(classifier, wide):

@@ -24,7 +24,7 @@ from ejop.report import make_report, write_report
 from ejop.report._evidence import gather
 from ejop.report._words import confusion
 
-QUICK = {"function": "kernel", "random_state": 0, "validation": 0.5}
+QUICK = {"rule": "knn", "function": "kernel", "random_state": 0, "validation": 0.5}
 HOSTILE = "</script><script>alert('x')</script>"
 
 
@@ -114,6 +114,8 @@ def test_figures_are_those_of_the_model(html, classifier, wine):
         assert f'id="{name}"' in html
     values = classifier.metric_estimator_.eigenvalues_
     np.testing.assert_allclose(drawn["spectrum"]["data"][0]["y"], values, rtol=1e-4)
+    shares = 100 * np.sort(classifier.feature_importances_)[::-1]
+    np.testing.assert_allclose(drawn["importances"]["data"][0]["x"], shares, rtol=1e-4)
     predicted = classifier.predict(wine[1])
     after = classifier.transform(wine[1])
     points = [p for trace in drawn["projection-after"]["data"] for p in trace["customdata"]]

@@ -11,6 +11,7 @@ from threading import Barrier, get_ident
 import numpy as np
 import pytest
 from joblib import Parallel, delayed
+from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -30,7 +31,7 @@ from ejop.executors.threads import (
 from ejop.learners import LMNN
 from ejop.neighbors import nearest, within
 
-MODEL = EJOPClassifier(random_state=0, function="kernel", validation=0.3, n_iter=1)
+MODEL = EJOPClassifier("knn", random_state=0, function="kernel", validation=0.3, n_iter=1)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def serial(wine):
 
 
 def learned(rows):
-    fitted = MODEL.fit(*rows)
+    fitted = clone(MODEL).fit(*rows)
     return fitted.components_, fitted.predict_proba(rows[0])
 
 
@@ -126,7 +127,7 @@ def test_a_dask_worker_with_two_threads(wine, serial, processes):
             n_workers=1,
             threads_per_worker=2,
             processes=processes,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
@@ -147,7 +148,7 @@ def test_estimators_on_a_cluster_hold_the_pools_in_their_tasks(wine):
     plain = EJOP("ridge", random_state=0).fit(X, y)
     with (
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0"
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
@@ -179,7 +180,7 @@ def test_a_child_of_a_fork_fits(when):
 
         X, y = load_wine(return_X_y=True)
         X, y = X[::3], y[::3]
-        model = EJOPClassifier(random_state=0, function="kernel")
+        model = EJOPClassifier("knn", random_state=0, function="kernel")
         threadpool_limits(2)
         expected = model.fit(X, y).predict(X)
         assert set(numbers()) == {{2}}, numbers()

@@ -101,7 +101,7 @@ def test_candidates_are_few_and_hold_the_nearest_of_every_shift(rng):
     (engine,) = torch_engines(DEVICE, None, np.float64)
     form = prepare(function, np.full(2, step), engine=engine)
     (tile,), Q = form.tiles(), form.queries(X)
-    D, _ = tile.squared_distances(Q, np.arange(len(X)))
+    D = tile.squared_distances(Q, np.arange(len(X)))
     first = tile.smallest(D, k)[1]
     pairs = tile.candidates(Q, torch.isfinite(D), first, engine.array(form.step))
     query, row = (part.cpu().numpy() for part in pairs[:2])
@@ -410,7 +410,7 @@ def test_split_products_give_the_same_matrix(digits, monkeypatch, precision, str
 def test_the_classifier_takes_tensors(digits):
     X, y = digits
     rows, labels = torch.as_tensor(X, device=DEVICE), torch.as_tensor(y, device=DEVICE)
-    options = {"function": "kernel", "scale": "standard", "random_state": 0}
+    options = {"rule": "knn", "function": "kernel", "scale": "standard", "random_state": 0}
     ours = EJOPClassifier(**options).fit(rows[:300], labels[:300])
     numpy = EJOPClassifier(**options, device=DEVICE).fit(X[:300], y[:300])
     assert ours.score(rows[300:], labels[300:]) == numpy.score(X[300:], y[300:])
@@ -440,7 +440,7 @@ def test_array_api_dispatch_keeps_tensors_through_a_pipeline(digits):
     X, y = digits
     rows, labels = torch.as_tensor(X, device=DEVICE), torch.as_tensor(y, device=DEVICE)
     plain = make_pipeline(MaxAbsScaler(), EJOP(random_state=0)).fit(X[:300], y[:300])
-    model = EJOPClassifier(function="kernel", scale="none", random_state=0)
+    model = EJOPClassifier("knn", function="kernel", scale="none", random_state=0)
     with config_context(array_api_dispatch=True):
         ours = make_pipeline(MaxAbsScaler(), EJOP(random_state=0)).fit(rows[:300], labels[:300])
         mapped = ours.transform(rows[300:])

@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 
 from ejop.executors.threads import computing, in_threads
 from ejop.kernels import Kernel, get_kernel
-from ejop.rows import Block, Summary, whole_block
+from ejop.rows import Block, Summary, checked_block
 from ejop.sums.engine import HOST, squared_distances
 from ejop.sums.ridge import RIDGE_KERNELS
 
@@ -38,6 +38,8 @@ WIDENING = 1.3
 RIDGE_WIDENING = 1.5
 #: share of the loss of a constant f that is no difference: separable classes leave only rounding
 FLAT = 1e-3
+#: bandwidths from which a Gaussian weighs nothing
+FARTHEST = 10.0
 #: pairs of rows compared at the most, beyond 200 rows against all
 MAX_PAIRS = 100_000_000
 
@@ -108,17 +110,24 @@ class LocalRows:
         return work(sample, *arguments)
 
 
+def checked_rows(X: NDArray, Y: NDArray, sample_weight: NDArray | None) -> LocalRows:
+    """Rows of a caller that choices can be made from."""
+    rows = LocalRows(checked_block(X, Y, sample_weight))
+    rows.summary.require_numbers()
+    return rows
+
+
 def nearest_squared(places: NDArray, queries: Block, block: Block, center: NDArray) -> NDArray:
     """Squared distances to the nearest row that is not equal, and to the nearest other row, (2, m).
 
-    Infinite where there is none. Distances that rounding may have moved to zero are measured again.
+    Infinite where there is none.
     """
-    D, slack = squared_distances(queries.X, block.X, center)
+    D = squared_distances(queries.X, block.X, center)
     own = block.own(queries.index)
     mine = np.flatnonzero(own >= 0)
     D[mine, own[mine]] = np.inf
-    other = np.maximum(D.min(1, initial=np.inf), 0)
-    D[slack >= D] = np.inf  # equal rows, up to the rounding of the distances
+    other = D.min(1, initial=np.inf)
+    D[D == 0] = np.inf  # equal rows
     return np.stack([D.min(1, initial=np.inf), other])
 
 
@@ -133,7 +142,7 @@ def median_nearest_distance(X: NDArray, rows: NDArray) -> float:
     >>> median_nearest_distance(X, np.arange(4))
     1.0
     """
-    all_rows = LocalRows(whole_block(X, np.zeros((len(X), 1)), None))
+    all_rows = checked_rows(X, np.zeros((len(X), 1)), None)
     return median_of_nearest(_nearest(all_rows, all_rows.sample(rows))[0])
 
 
@@ -218,7 +227,7 @@ def choose_bandwidth(
     >>> 0.001 < choose_bandwidth(X, np.sin(X)) < 1
     True
     """
-    rows = LocalRows(whole_block(X, Y, sample_weight))
+    rows = checked_rows(X, Y, sample_weight)
     rule = get_kernel(kernel)
     return smoother_bandwidth(rows, rule, max_queries=max_queries, random_state=random_state)
 
@@ -280,8 +289,10 @@ def grid_sums(
     -------
     sums : ndarray of shape (len(grid), m, n_outputs + 1)
     """
-    D, _ = squared_distances(queries.X, block.X, center)
-    np.maximum(D, 0, out=D)
+    widest = float(grid[-1])
+    # Only rows this near weigh anything, and they judge bandwidths by a part of the widest.
+    reach = widest * min(rule.support, FARTHEST)
+    D = squared_distances(queries.X, block.X, center, unit=widest / 4, reach=reach)
     own = block.own(queries.index)
     mine = np.flatnonzero(own >= 0)
     D[mine, own[mine]] = np.inf
@@ -379,7 +390,7 @@ def choose_ridge(
     bandwidth, penalty : float
     """
     return ridge_settings(
-        LocalRows(whole_block(X, Y, sample_weight)),
+        checked_rows(X, Y, sample_weight),
         bandwidth=bandwidth,
         penalty=penalty,
         max_rows=max_rows,
@@ -422,7 +433,7 @@ def ridge_of_sample(
     ``unit`` is the median nearest-neighbour distance among all rows, for the Gaussian; the other
     kernels take the median distance within the sample.
     """
-    centers = RIDGE_KERNELS[kernel].of(HOST, sample.X, summary, 1.0)
+    centers = RIDGE_KERNELS[kernel].of(HOST, sample.X, summary, unit)
     D = centers.distances(centers.Z)
     np.fill_diagonal(D, 0)
     grid = unit * RIDGE_GRID

@@ -127,7 +127,8 @@ class DaskEJOPClassifier(DaskPredictor, EJOPClassifier):
     >>> X, y = load_iris(return_X_y=True)
     >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"):
     ...     rows = da.from_array(X, chunks=(50, -1))
-    ...     model = DaskEJOPClassifier(function="kernel", scale="none", random_state=0).fit(rows, y)
+    ...     model = DaskEJOPClassifier("knn", function="kernel", scale="none", random_state=0)
+    ...     model.fit(rows, y)
     ...     shares = model.predict_proba(rows).compute()
     ...     local = model.to_local()
     >>> bool(abs(shares - local.predict_proba(X)).max() < 1e-12)
@@ -185,7 +186,7 @@ class DaskEGOPRegressor(DaskPredictor, EGOPRegressor):
     >>> X = np.random.default_rng(0).normal(size=(400, 5))
     >>> rows, y = da.from_array(X, chunks=(100, -1)), np.sin(2 * X[:, 0] + X[:, 1])
     >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"):
-    ...     model = DaskEGOPRegressor(function="kernel", scale="none", random_state=0)
+    ...     model = DaskEGOPRegressor("knn", function="kernel", scale="none", random_state=0)
     ...     print(model.fit(rows[:300], y[:300]).score(rows[300:], y[300:]) > 0.8)
     True
     """

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ejop.arrays import is_tensor, namespace
+from ejop.rows import SIZES, as_numbers
 
 
 def softmax(f: Any, axis: int = 1) -> Any:
@@ -63,7 +64,7 @@ def softmax_chain(values: Any, J: Any) -> Any:
 
 def check_step(step: ArrayLike, n_features: int) -> NDArray:
     """One positive step per feature, from a number or one number per feature."""
-    t = np.asarray(step, dtype=np.float64)
+    t = as_numbers("step", step)
     if t.ndim == 0:
         t = np.full(n_features, float(t))
     if t.shape != (n_features,):
@@ -74,6 +75,13 @@ def check_step(step: ArrayLike, n_features: int) -> NDArray:
     if not np.all(np.isfinite(t)) or np.any(t <= 0):
         worst = t[~(np.isfinite(t) & (t > 0))][0]
         raise ValueError(f"`step` must be positive and finite, got {worst}; try step='auto'.")
+    least, most = SIZES[np.dtype(np.float64)]
+    if t.min() < least or t.max() > most:
+        worst = t.min() if t.min() < least else t.max()
+        raise ValueError(
+            f"`step`={worst:g} has a square that is no number beside others; it must lie between "
+            f"{least:g} and {most:g}. Try step='auto'."
+        )
     return t
 
 
@@ -86,4 +94,15 @@ def mass_threshold(n_samples: int, n_features: int, delta: float) -> float:
     >>> round(mass_threshold(1000, 2, 0.05), 1)
     34.8
     """
+    check_delta(delta)
+    if n_samples < 1 or n_features < 1:
+        raise ValueError(
+            f"`n_samples`={n_samples} and `n_features`={n_features} must both be at least 1."
+        )
     return float(2 * n_features * np.log(2 * n_samples) + np.log(4 / delta))
+
+
+def check_delta(delta: float) -> None:
+    """Refuse what is no probability of failure."""
+    if not 0 < delta < 1:
+        raise ValueError(f"`delta` must lie between 0 and 1, got {delta!r}.")

@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+#: Sizes whose squares, and the squares of these that standard errors need, are numbers in each
+#: type: of rows, of targets, and of weights.
+SIZES = {np.dtype(np.float32): (1e-15, 1e15), np.dtype(np.float64): (1e-35, 1e35)}
 
 
 def one_hot_labels(Y: NDArray) -> NDArray | None:
@@ -78,6 +82,90 @@ class Block:
 def whole_block(X: NDArray, Y: NDArray, w: NDArray | None) -> Block:
     """All rows in memory."""
     return Block(X, Y, w, np.arange(len(X)))
+
+
+def checked_block(X: ArrayLike, Y: ArrayLike, w: ArrayLike | None = None) -> Block:
+    """All rows in memory, from arrays of a caller: numbers, of one length, weights that weigh.
+
+    Whether rows and targets are finite is for :meth:`Summary.require_numbers`, which has seen them.
+    """
+    rows, targets = np.asarray(X), np.asarray(Y)
+    targets = targets[:, None] if targets.ndim == 1 else targets
+    if rows.ndim != 2 or targets.ndim != 2 or len(rows) != len(targets):
+        raise ValueError(
+            f"`X` of shape {rows.shape} and `Y` of shape {targets.shape} do not match: "
+            "(n_samples, n_features) and (n_samples, n_outputs) are expected."
+        )
+    if not rows.size or not targets.size:
+        raise ValueError(
+            f"`X` has shape {rows.shape} and `Y` {targets.shape}; at least one row, one column of "
+            "`X` and one of `Y` are needed."
+        )
+    if rows.dtype not in SIZES:
+        rows = as_numbers("X", rows)
+    weights = None if w is None else check_weights(w, len(rows))
+    return whole_block(rows, targets_like(targets, rows.dtype), weights)
+
+
+def as_numbers(name: str, values: ArrayLike) -> NDArray:
+    """Values as float64, or an error that names the argument."""
+    found = np.asarray(values)
+    if found.dtype.kind == "c":
+        raise ValueError(f"`{name}` holds complex numbers; pass real ones.")
+    try:
+        return found.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`{name}` must hold numbers: {error}.") from error
+
+
+def targets_like(Y: NDArray, dtype: np.dtype) -> NDArray:
+    """Targets in the type of the rows, if their squares are numbers there."""
+    Y = Y if Y.dtype in SIZES else as_numbers("y", Y)
+    with np.errstate(invalid="ignore"):
+        _require_target_sizes(Y.min(initial=0), Y.max(initial=0), dtype)
+    return Y.astype(dtype, copy=False)
+
+
+def _require_target_sizes(low: NDArray, high: NDArray, dtype: np.dtype) -> None:
+    largest = float(max(np.abs(low).max(initial=0), np.abs(high).max(initial=0)))
+    if np.isfinite(largest) and largest > SIZES[np.dtype(dtype)][1]:
+        raise ValueError(
+            f"`y` has values up to {largest:.3g}, too large for squares in {np.dtype(dtype)}; "
+            "scale it, for instance with StandardScaler"
+            + ("." if dtype == np.float64 else ", or pass `X` in float64.")
+        )
+
+
+def check_weights(w: ArrayLike, n: int, name: str = "sample_weight") -> NDArray:
+    """One finite, non-negative weight a row, not all of it in one."""
+    weights = as_numbers(name, w)
+    if weights.shape != (n,):
+        raise ValueError(
+            f"`{name}` has shape {weights.shape} and there are {n} rows; pass one weight a row."
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        worst = weights[~(np.isfinite(weights) & (weights >= 0))][0]
+        raise ValueError(f"`{name}` must be finite and not negative, got {worst}.")
+    require_balance(weights, name)
+    return weights
+
+
+def require_balance(weights: NDArray, name: str = "sample_weight") -> None:
+    """Refuse weights whose sums lose all rows but one, or are no numbers."""
+    largest, (least, most) = float(weights.max(initial=0)), SIZES[np.dtype(np.float64)]
+    if largest == 0:
+        raise ValueError(f"`{name}` is zero for every row; at least one must be positive.")
+    if not least < largest < most:
+        raise ValueError(
+            f"`{name}` has a largest value of {largest:.3g}, beyond {least:g} to {most:g}; only "
+            "ratios matter, so divide all by the largest."
+        )
+    rest = float(weights.sum()) - largest
+    if np.count_nonzero(weights) > 1 and rest < 1e-9 * largest:
+        raise ValueError(
+            f"`{name}` gives one row {largest:.3g} and all others {rest:.3g} together, so that "
+            "they do not count beside it; lower the largest weight."
+        )
 
 
 def join_blocks(blocks: Sequence[Block]) -> Block:
@@ -226,11 +314,37 @@ class Summary:
         without = (self.target - w[:, None] * Y) / np.where(rest > 0, rest, 1)
         return np.where(rest > 0, without, self.prior)
 
-    def require_distances(self) -> None:
-        """Refuse values whose squared distances overflow."""
-        largest = float(np.maximum(np.abs(self.X.low), np.abs(self.X.high)).max(initial=0))
-        if largest > np.sqrt(float(np.finfo(self.dtype).max) / 4 / self.n_features):
+    def require_numbers(self) -> None:
+        """Refuse rows or targets with NaN or infinity, or whose squares are no numbers."""
+        for name, moments in (("X", self.X), ("y", self.Y)):
+            broken = ~(np.isfinite(moments.low) & np.isfinite(moments.high))
+            if broken.any():
+                raise ValueError(
+                    f"`{name}` contains NaN or infinity in column {int(broken.argmax())}; fill the "
+                    "gaps, for instance with SimpleImputer, or drop these rows."
+                )
+        require_sizes(self.X.low, self.X.high, self.dtype)
+        _require_target_sizes(self.Y.low, self.Y.high, self.dtype)
+        least = SIZES[self.dtype][0]
+        span = float((self.Y.high.astype(np.float64) - self.Y.low).max())
+        if 0 < span < least:
             raise ValueError(
-                f"`X` has values up to {largest:.3g}, too large for squared distances in "
-                f"{self.dtype}; scale the columns, for instance with StandardScaler."
+                f"`y` spans no more than {span:.3g}, too little for squares in {self.dtype}; scale "
+                "it, for instance with StandardScaler."
             )
+        span = float((self.X.high.astype(np.float64) - self.X.low).max())
+        if 0 < span < least:
+            raise ValueError(
+                f"the columns of `X` span no more than {span:.3g}, too little for squared "
+                f"distances in {self.dtype}; scale them, for instance with StandardScaler."
+            )
+
+
+def require_sizes(low: NDArray, high: NDArray, dtype: np.dtype) -> None:
+    """Refuse rows within these bounds if their squared distances are no numbers."""
+    largest = float(max(np.abs(low).max(initial=0), np.abs(high).max(initial=0)))
+    if not largest <= SIZES[np.dtype(dtype)][1]:
+        raise ValueError(
+            f"`X` has values up to {largest:.3g}, too large for squared distances in "
+            f"{np.dtype(dtype)}; scale the columns, for instance with StandardScaler."
+        )

@@ -18,6 +18,8 @@ from sklearn.utils.validation import validate_data
 
 #: columns of a histogram, at the least
 MANY_COUNTS = 20
+#: share of its columns that reach beyond two, at the least: flags and codes rarely do
+COUNTING = 0.1
 #: quantiles of a column that are kept, at the most
 MAX_QUANTILES = 500
 #: standard deviations beyond which ranks count alike
@@ -106,6 +108,11 @@ SCALERS: dict[str, Any] = {
     "hellinger": HellingerScaler,
     "quantile": QuantileColumns,
 }
+#: scalers that are not linear in each column
+_CURVED: dict[type, str] = {
+    HellingerScaler: "scale='hellinger' takes square roots of shares",
+    QuantileColumns: "scale='quantile' takes ranks",
+}
 
 
 def make_scaler(name: str) -> Any:
@@ -128,19 +135,21 @@ def slopes(scaler: Any) -> NDArray | float:
     ValueError
         Where the scaler is not linear in each column.
     """
-    if isinstance(scaler, HellingerScaler):
-        raise ValueError(
-            "scale='hellinger' takes square roots of shares, so that no matrix in the units of "
-            "the columns spans the metric; use pair_distance or get_metric, or the matrix of "
-            "scaled rows, components_.T @ components_."
-        )
+    for kind, what in _CURVED.items():
+        if isinstance(scaler, kind):
+            raise ValueError(
+                f"{what}, so that no matrix in the units of the columns spans the metric; use "
+                "pair_distance or get_metric, or the matrix of scaled rows, "
+                "components_.T @ components_."
+            )
     return 1 / getattr(scaler, "scale_", 1.0)
 
 
 def shares_one_whole(X: NDArray) -> bool:
     """Whether columns look like counts or shares of one whole: a histogram a row.
 
-    All values are whole numbers of at least zero and most are zero, or every row sums to the same.
+    All values are whole numbers of at least zero, most are zero and some columns count above two
+    (flags and codes do not), or every row sums to the same.
 
     Examples
     --------
@@ -156,23 +165,24 @@ def shares_one_whole(X: NDArray) -> bool:
     total = X.sum(1)
     if np.ptp(total) <= 1e-6 * total.max(initial=0) and total.max(initial=0) > 0:
         return True
-    whole = bool(np.all(np.rint(X) == X))
-    return X.shape[1] >= MANY_COUNTS and whole and float((X == 0).mean()) > 0.5 and X.max() > 1
+    counts = bool(np.all(np.rint(X) == X)) and float((X.max(0) > 2).mean()) > COUNTING
+    return X.shape[1] >= MANY_COUNTS and counts and float((X == 0).mean()) > 0.5
 
 
 def scale_candidates(X: NDArray) -> list[str]:
-    """Preparations that ``scale="auto"`` tries: never hellinger where a value is negative.
+    """Preparations that ``scale="auto"`` tries where neighbours vote.
+
+    Hellinger is among them only where :func:`shares_one_whole` says so: it was chosen for tables of
+    ages, fares and flags, and told of columns that do not matter.
 
     Examples
     --------
     >>> import numpy as np
     >>> from ejop.scaling import scale_candidates
-    >>> scale_candidates(np.array([[1.0, -1.0]]))
+    >>> scale_candidates(np.array([[22.0, 7.25], [38.0, 71.28]]))
     ['none', 'standard']
-    >>> scale_candidates(np.array([[3.0, 1.0]]))
+    >>> scale_candidates(np.array([[0.2, 0.8], [0.5, 0.5]]))
     ['none', 'standard', 'hellinger']
     """
     names = ["none", "standard"]
-    if X.min(initial=0) >= 0 and X.shape[1] > 1:
-        names.append("hellinger")
-    return names
+    return [*names, "hellinger"] if shares_one_whole(X) else names

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,8 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from ejop._dask.cluster import run
-from ejop._sklearn import check_sample_weight as _check_sample_weight
-from ejop._sklearn import check_y as _check_y
+from ejop._sklearn import check_sample_weight, check_y, without_warning_of_many_classes
 from ejop.rows import Block
 
 # what needs no data -----------------------------------------------------------------------------
@@ -218,10 +216,9 @@ class Reader:
     def _checked(self, x: Any, y: Any) -> tuple[NDArray, NDArray]:
         X, y = clone(self.estimator)._checked(x, y)
         if not self.classify:
-            return X, _check_y(y, multi_output=True, y_numeric=True)
+            return X, check_y(y, multi_output=True, y_numeric=True)
         y = column_or_1d(y)
-        with warnings.catch_warnings():  # a partition may be small; all rows together are not
-            warnings.filterwarnings("ignore", "The number of unique classes is greater")
+        with without_warning_of_many_classes():  # a partition may be small; all rows are not
             check_classification_targets(y)
         return X, y
 
@@ -232,4 +229,4 @@ def _weights(w: Any, X: NDArray) -> NDArray | None:
         return None
     longer = np.append(np.asarray(w, dtype=np.float64), 1.0)
     one_more = np.empty((len(X) + 1, 1))
-    return _check_sample_weight(longer, one_more, dtype=np.float64, ensure_non_negative=True)[:-1]
+    return check_sample_weight(longer, one_more, dtype=np.float64, ensure_non_negative=True)[:-1]

@@ -14,7 +14,9 @@ from ejop.cli.mistakes import in_one_line, of_the_user, tell_fault
 from ejop.cli.options import (
     AsJson,
     Drop,
+    Encoding,
     Keep,
+    Missing,
     Rows,
     Seed,
     Target,
@@ -28,6 +30,8 @@ from ejop.cli.options import (
 DEFAULT = "euclid,relieff,ejop,lmnn,itml,mlr,nca"
 ALIASES = {"euclidean": "euclid", "ejop": "ejop-knn"}
 TEST_SHARE = 0.3
+#: of fewer rows a split tests so few that its error says nothing
+LEAST_ROWS = 10
 
 
 def compare(
@@ -36,10 +40,12 @@ def compare(
     methods: Annotated[str, typer.Option(help="Methods to run, with commas.")] = DEFAULT,
     runs: Annotated[int, typer.Option(min=1, help="Random splits that all methods share.")] = 5,
     max_rows: Annotated[
-        int, typer.Option(min=10, help="Rows drawn from a larger table; learners are slow.")
+        int, typer.Option(min=LEAST_ROWS, help="Rows drawn from a larger table; learners are slow.")
     ] = 3000,
     drop: Drop = None,
     keep: Keep = None,
+    encoding: Encoding = None,
+    missing: Missing = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -52,7 +58,20 @@ def compare(
 
     names = _checked(listed(methods))
     _tell_neighbors(names)
-    training = load_training(rows, target, task="classification", drop=drop, keep=keep)
+    training = load_training(
+        rows,
+        target,
+        task="classification",
+        drop=drop,
+        keep=keep,
+        encoding=encoding,
+        missing=missing,
+    )
+    if len(training.y) < LEAST_ROWS:
+        raise ValueError(
+            f"{rows} has {counted(len(training.y), 'row')} with {training.target}, too few to "
+            f"compare methods by; at least {LEAST_ROWS} are needed"
+        )
     folds = list(_folds(training, runs, max_rows, seed))
     with _watched() as tell:
         tuned: dict[tuple[str, int], int] = {}

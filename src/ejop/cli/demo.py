@@ -25,9 +25,9 @@ def demo(seed: Seed = 0, as_json: AsJson = False) -> None:
     common: dict[str, Any] = {"scale": "none", "random_state": seed}
     common["validation"] = StratifiedShuffleSplit(1, test_size=0.2, random_state=seed)
     start = time.perf_counter()
-    model = EJOPClassifier(function=RidgeFunction(widening=1.0), **common).fit(A, a)
+    model = EJOPClassifier("knn", function=RidgeFunction(widening=1.0), **common).fit(A, a)
     seconds = time.perf_counter() - start
-    plain = EJOPClassifier(function="kernel", power=0, **common).fit(A, a)
+    plain = EJOPClassifier("knn", function="kernel", power=0, **common).fit(A, a)
     errors = {"Euclidean": 1 - plain.score(B, b), "EJOP": 1 - model.score(B, b)}
     values = model.metric_estimator_.eigenvalues_
     shares = values / values.sum()

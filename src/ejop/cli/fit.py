@@ -13,11 +13,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ejop.cli.files import check_writable, replacing
+from ejop.cli.files import check_files
 from ejop.cli.options import (
     AsJson,
     Drop,
+    Encoding,
     Keep,
+    Missing,
     ModelFile,
     Rows,
     Seed,
@@ -26,6 +28,7 @@ from ejop.cli.options import (
     in_words,
     say,
     show_json,
+    tell,
 )
 
 #: share of the rows that a report is judged by
@@ -71,6 +74,8 @@ def fit(
     ] = None,
     drop: Drop = None,
     keep: Keep = None,
+    encoding: Encoding = None,
+    missing: Missing = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -82,8 +87,10 @@ def fit(
     from ejop.cli.models import save_model
     from ejop.cli.training import load_training
 
-    check_writable(out, report)
-    training = load_training(rows, target, task=task, drop=drop, keep=keep)
+    check_files(read=[rows], written=[out, report])
+    training = load_training(
+        rows, target, task=task, drop=drop, keep=keep, encoding=encoding, missing=missing
+    )
     held = None if report is None else _hold_out(training, seed)
     start = time.perf_counter()
     model = learn(training, rows.name, rule=rule, function=function, seed=seed)
@@ -147,10 +154,10 @@ def euclidean_score(predictor: Any) -> float | None:
 
 def _print_summary(summary: dict[str, Any], model: Any) -> None:
     settings = ", ".join(f"{name} {value}" for name, value in summary["settings"].items())
-    typer.echo(f"{summary['model']}: {type(model.predictor).__name__}, {settings}")
-    typer.echo(f"learned in {summary['seconds']:.1f} s; {scores_in_words(model)}")
+    tell(f"{summary['model']}: {type(model.predictor).__name__}, {settings}")
+    tell(f"learned in {summary['seconds']:.1f} s; {scores_in_words(model)}")
     if "report" in summary:
-        typer.echo(f"report: {summary['report']}")
+        tell(f"report: {summary['report']}")
 
 
 def scores_in_words(model: Any) -> str:
@@ -174,6 +181,7 @@ def report(
     comparison: Annotated[
         Path | None, typer.Option(help="What `ejop compare --json` printed, for a table.")
     ] = None,
+    encoding: Encoding = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a report on labelled rows: one HTML file that needs no network.
@@ -181,12 +189,11 @@ def report(
     Take rows that the model has not learned from; those it has look better than new ones will.
     """
     from ejop.cli.models import load_model
-    from ejop.cli.tables import read_table
 
-    check_writable(out)
+    check_files(read=[model, rows, comparison], written=[out])
     methods = None if comparison is None else _read_comparison(comparison)
     found = load_model(model)
-    frame = read_table(rows, text=found.text)
+    frame = found.read(rows, encoding)
     frame, y = _labelled(found, frame)
     if not len(y):
         raise ValueError(f"{rows} has no row to report on")
@@ -195,13 +202,13 @@ def report(
     if as_json:
         show_json({"report": str(out), "rows": len(y)})
     else:
-        typer.echo(str(out))
+        tell(str(out))
 
 
 def _labelled(found: Any, frame: Any) -> tuple[Any, Any]:
     """Rows whose target is known to the model, and their targets."""
     from ejop.cli.columns import numbers
-    from ejop.cli.training import check_name, class_labels
+    from ejop.cli.training import check_name, known_labels
 
     target = found.about["target"]
     check_name(target, list(frame.columns))
@@ -210,8 +217,8 @@ def _labelled(found: Any, frame: Any) -> tuple[Any, Any]:
         say(f"dropped {counted(int((~known).sum()), 'row')} without {target}")
         frame = frame[known]
     if found.about["task"] == "classification":
-        y = class_labels(frame[target]).astype(str)
         classes = found.predictor.classes_
+        y = known_labels(frame[target], classes)
         known = np.isin(y, classes.astype(str))
         if not known.all():
             new = sorted(set(y[~known]))
@@ -265,13 +272,12 @@ def _write_report(
     prepared = model.pipeline["prepare"].transform(X)
     names = list(map(str, prepared.columns))
     title = title or f"{model.about['target']} in {model.about['source']}"
-    with replacing(path) as part:
-        write_report(
-            part,
-            model.predictor,
-            prepared,
-            y,
-            feature_names=names,
-            title=title,
-            comparison=comparison,
-        )
+    write_report(
+        path,
+        model.predictor,
+        prepared,
+        y,
+        feature_names=names,
+        title=title,
+        comparison=comparison,
+    )

@@ -7,9 +7,10 @@ import platform
 import sys
 import warnings
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,14 @@ import numpy as np
 
 from ejop import __version__
 from ejop.cli.columns import Column, typed
-from ejop.cli.files import replacing
 from ejop.cli.options import counted, in_words, say
+from ejop.cli.tables import read_table
 from ejop.cli.training import TrainingTable
+from ejop.unpacking import check_unpacked, parsing
+from ejop.writing import replacing
 
-#: raised when an older ejop could not read what a newer one writes
-FORMAT = 1
+#: raised when one version of ejop cannot read what another writes; 1 was that of ejop 0.1
+FORMAT = 2
 #: member of the archive that describes it; skops leaves it alone
 DESCRIPTION = "ejop.json"
 
@@ -52,10 +55,17 @@ class SavedModel:
         """What the pipeline expects of a table."""
         return [Column(**column) for column in self.about["columns"]]
 
-    @property
-    def text(self) -> list[str]:
-        """Columns whose values are levels."""
-        return [column.name for column in self.columns if column.kind != "number"]
+    def read(self, path: Path, encoding: str | None = None) -> Any:
+        """A table of new rows, its columns read as those of the training table were."""
+        levels = [column.name for column in self.columns if column.kind != "number"]
+        labels = [self.about["target"]] if self.about["task"] == "classification" else []
+        return read_table(
+            path,
+            text=[*levels, *labels],
+            valued=[column.name for column in self.columns if column.kind != "category"],
+            encoding=encoding,
+            missing=self.about.get("missing") or [],
+        )
 
     def matched(self, frame: Any) -> Any:
         """The columns of the model by their names; what is odd is said, what is missing fails."""
@@ -160,6 +170,7 @@ def describe(training: TrainingTable, source: str) -> dict[str, Any]:
         "rows": len(training.y),
         "columns": [asdict(column) for column in training.columns],
         "skipped": [asdict(column) for column in training.skipped],
+        "missing": training.missing,
     }
     if training.task == "classification":
         classes, counts = np.unique(training.y, return_counts=True)
@@ -229,18 +240,13 @@ def skops_io() -> Any:
 
 
 def save_model(model: SavedModel, path: Path) -> None:
-    """Write a model file, whole or not at all; the model forgets what prediction never needs."""
-    predictor = model.predictor
-    answering = getattr(predictor.rule_, "function_", None)
-    for function in (predictor.metric_estimator_.function_, answering):
-        # Only leaving training rows out needs the factor, and it is as large as rows squared.
-        if function is not None:
-            vars(function).pop("_factor", None)
+    """Write a model file, whole or not at all."""
+    whole = BytesIO()  # put together here, since not every place to write to can be gone back in
+    skops_io().dump(model.pipeline, whole, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
+    with zipfile.ZipFile(whole, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(DESCRIPTION, json.dumps(model.about, indent=2))
     with replacing(path) as part:
-        with part.open("wb") as file:
-            skops_io().dump(model.pipeline, file, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
-        with zipfile.ZipFile(part, "a", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr(DESCRIPTION, json.dumps(model.about, indent=2))
+        part.write_bytes(whole.getbuffer())
 
 
 def load_model(path: Path) -> SavedModel:
@@ -249,14 +255,22 @@ def load_model(path: Path) -> SavedModel:
     Raises
     ------
     ValueError
-        When it is no model, one of a newer format, damaged, or holds anything unexpected.
+        When it is no model, one of another format, damaged, holds anything unexpected, or would
+        unpack to more than :func:`ejop.unpacking.unpacked_limit` allows.
     """
     about = _read_description(path)
     found = about.get("format")
-    if not isinstance(found, int) or found > FORMAT:
+    if found != FORMAT:
+        older = isinstance(found, int) and found < FORMAT
+        remedy = "fit it again with `ejop fit`" if older else "upgrade ejop"
         raise ValueError(
             f"{path} was saved by ejop {about.get('ejop')} in format {found}, and ejop "
-            f"{__version__} reads up to format {FORMAT}; upgrade ejop"
+            f"{__version__} reads format {FORMAT}; {remedy}"
+        )
+    odd_parts = wrong_parts(about)
+    if odd_parts:
+        raise ValueError(
+            f"{path} was tampered with: its description has no proper {in_words(odd_parts)}"
         )
     try:
         odd = sorted(set(skops_io().get_untrusted_types(file=path)) - allowed())
@@ -283,16 +297,98 @@ def _construct(path: Path) -> Any:
 
 
 def _read_description(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise ValueError(f"cannot read {path}: there is no such file")
     try:
-        with zipfile.ZipFile(path) as archive:
-            about = json.loads(archive.read(DESCRIPTION))
-    except FileNotFoundError:
-        raise ValueError(f"cannot read {path}: there is no such file") from None
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        with parsing("model"), zipfile.ZipFile(path) as archive:
+            sizes = [member.file_size for member in archive.infolist()]
+            described = DESCRIPTION in archive.namelist()
+    except (OSError, ValueError) as error:
         raise ValueError(f"{path} is no model that `ejop fit` saved") from error
+    try:
+        check_unpacked(sum(sizes), path.stat().st_size)
+    except ValueError as error:
+        raise ValueError(f"cannot read {path}: {error}") from error
+    about = None
+    if described:
+        try:
+            with parsing("model"), zipfile.ZipFile(path) as archive:
+                about = json.loads(archive.read(DESCRIPTION))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{path} is damaged: its description cannot be read") from error
     if not isinstance(about, dict):
         raise ValueError(f"{path} is no model that `ejop fit` saved")
     return about
+
+
+def wrong_parts(about: dict[str, Any]) -> list[str]:
+    """Parts of a description that are missing or not what they should be.
+
+    Examples
+    --------
+    >>> from ejop.cli.models import wrong_parts
+    >>> wrong_parts({"target": 3})[:2]
+    ['target', 'source']
+    """
+    wrong = [name for name, right in _PARTS.items() if not right(about.get(name))]
+    if "task" in wrong:
+        return wrong
+    if about["task"] == "classification":
+        counts = about.get("classes")
+        fine = isinstance(counts, dict) and all(_is_count(n) for n in counts.values())
+        return wrong if fine else [*wrong, "classes"]
+    ends = about.get("range")
+    fine = isinstance(ends, list) and len(ends) == 2 and all(type(x) in (int, float) for x in ends)
+    return wrong if fine else [*wrong, "range"]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_column(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() == {"name", "kind", "missing", "levels"}
+        and _is_text(value["name"])
+        and value["kind"] in ("number", "category", "boolean")
+        and _is_count(value["missing"])
+        and _is_texts(value["levels"])
+    )
+
+
+def _is_skipped(value: Any) -> bool:
+    return isinstance(value, dict) and _is_text(value.get("name")) and _is_text(value.get("why"))
+
+
+#: what a description must have, and how each part is recognised
+_PARTS: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("target", "source", "created", "ejop", "scikit-learn", "python"), _is_text),
+    "task": lambda value: value in ("classification", "regression"),
+    "rows": _is_count,
+    "columns": lambda value: isinstance(value, list) and all(map(_is_column, value)),
+    "skipped": lambda value: isinstance(value, list) and all(map(_is_skipped, value)),
+    "missing": lambda value: value is None or _is_texts(value),
+}
+#: what commands ask of a predictor beside its methods
+_FITTED = (
+    "best_params_",
+    "best_score_",
+    "cv_results_",
+    "feature_importances_",
+    "metric_estimator_",
+    "n_features_in_",
+    "plan_",
+    "rule_",
+)
 
 
 def _check(model: SavedModel, path: Path) -> None:
@@ -302,13 +398,15 @@ def _check(model: SavedModel, path: Path) -> None:
 
     from ejop import EGOPRegressor, EJOPClassifier
 
+    kind = EJOPClassifier if model.about["task"] == "classification" else EGOPRegressor
     try:
         steps = [(name, type(step)) for name, step in model.pipeline.steps]
-        known = type(model.pipeline) is Pipeline and steps[0] == ("prepare", ColumnTransformer)
-        known &= steps[1][0] == "predict" and steps[1][1] in (EJOPClassifier, EGOPRegressor)
+        known = type(model.pipeline) is Pipeline
+        known &= steps == [("prepare", ColumnTransformer), ("predict", kind)]
         features = feature_owners(model.pipeline["prepare"], model.columns)
-        fits = len(steps) == 2 and len(features) == model.predictor.n_features_in_
-        fits &= {"target", "task", "rows", "skipped"} <= set(model.about)
+        fits = len(features) == model.predictor.n_features_in_
+        for name in (*_FITTED, *(["classes_"] if kind is EJOPClassifier else [])):
+            getattr(model.predictor, name)
     except Exception as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     if not (known and fits):

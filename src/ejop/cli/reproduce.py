@@ -16,11 +16,13 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ejop.cli.files import replacing
-from ejop.cli.options import show_table
+from ejop.cli.files import check_folder
+from ejop.cli.options import say, show_table
 from ejop.experiments import PAPER_DATASETS, TABLES, Key, Results, Run, plan_runs
+from ejop.writing import replacing
 
 CHOICES = [*TABLES, "all"]
+WRITTEN = ("tables.md", "tables.csv", "tables.html")
 
 
 def reproduce(
@@ -66,6 +68,7 @@ def reproduce(
         quick=quick,
         data_dir=None if data_dir is None else str(data_dir),
     )
+    check_folder(None if dry_run else out, WRITTEN, results)
     store = Results(results)
     done = store.done()
     missing = [key for key in needed(keys) if key not in done]
@@ -85,7 +88,7 @@ def reproduce(
     _show(tables, keys, store, out, as_json=as_json)
     if failures:
         for key, error in failures:
-            typer.echo(f"ejop: failed: {' '.join(map(str, key))}: {error}", err=True)
+            say(f"failed: {' '.join(map(str, key))}: {error}")
         raise typer.Exit(1)
 
 
@@ -170,14 +173,13 @@ def _write(out: Path, parts: list[Any], runs: list[Run]) -> None:
     """All three files, each complete or not at all."""
     from ejop.experiments.render import provenance, to_csv, to_html, to_markdown
 
-    out.mkdir(parents=True, exist_ok=True)
     about = provenance(runs)
     title = "The paper's tables, computed again"
-    texts = {
-        "tables.md": f"# {title}\n\n{about}\n\n" + "\n".join(to_markdown(*part) for part in parts),
-        "tables.csv": to_csv([line for _, lines in parts for line in lines]),
-        "tables.html": to_html(parts, runs, title, about),
-    }
-    for name, text in texts.items():
+    texts = (
+        f"# {title}\n\n{about}\n\n" + "\n".join(to_markdown(*part) for part in parts),
+        to_csv([line for _, lines in parts for line in lines]),
+        to_html(parts, runs, title, about),
+    )
+    for name, text in zip(WRITTEN, texts, strict=True):
         with replacing(out / name) as part:
             part.write_text(text, encoding="utf-8")

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from ejop.cli.files import replacing
+from ejop.cli.files import check_folder
 from ejop.cli.options import AsJson, say, show_json, show_table
 from ejop.cli.reproduce import run_progress
+from ejop.writing import replacing
 
 theory = typer.Typer(
     help="The paper's theory on synthetic models with known answers.", no_args_is_help=True
@@ -68,6 +69,7 @@ def _run(
     from ejop.experiments.runner import run_missing
     from ejop.experiments.store import Results
 
+    check_folder(out, _names(command), results)
     keys, store = plan(command, quick=quick, seeds=seeds), Results(results)
     missing = set(keys) - store.done()
     with run_progress(len(missing)) as tell:
@@ -93,17 +95,23 @@ def _run(
         raise typer.Exit(1)
 
 
+def _names(command: str) -> list[str]:
+    """Files that a command writes: eigen has the runs of consistency, the last two no picture."""
+    endings = {"eigen": ["md", "png"], "consistency": ["md", "png", "csv"]}
+    return [f"{command}.{ending}" for ending in endings.get(command, ["md", "csv"])]
+
+
 def _write(command: str, out: Path, tables: list, runs: list) -> None:
     """Each file complete or not at all."""
     from ejop.experiments.consistency.pages import draw_page, page_csv, page_markdown
 
-    out.mkdir(parents=True, exist_ok=True)
-    picture = f"{command}.png" if command in ("consistency", "eigen") else None
+    names = _names(command)
+    picture = f"{command}.png" if f"{command}.png" in names else None
     if picture:
         with replacing(out / picture) as part:
             draw_page(command, runs, part)
     texts = {f"{command}.md": page_markdown(PAGE_TITLES[command], tables, runs, picture)}
-    if command != "eigen":  # its runs are those of consistency
+    if f"{command}.csv" in names:
         texts[f"{command}.csv"] = page_csv(runs)
     for name, text in texts.items():
         with replacing(out / name) as part:

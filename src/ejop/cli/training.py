@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,14 @@ from numpy.typing import NDArray
 
 from ejop.cli.columns import Column, Skipped, levels, numbers, survey, typed
 from ejop.cli.options import counted, in_words, listed, say
-from ejop.cli.tables import NPZ_TARGET, read_table
+from ejop.cli.tables import MISSING_WORDS, NPZ_TARGET, read_table
 
 #: an integer target with at most so many values is a class
 MAX_CLASS_NUMBERS = 30
+#: labels that are integers as they are written, whole numbers, and codes such as 01234
+_INTEGER = re.compile(r"0|-?[1-9]\d{0,18}|1\d{19}", re.ASCII)
+_WHOLE = re.compile(r"(0|-?[1-9]\d*)(?:\.0*)?", re.ASCII)
+_CODE = re.compile(r"0\d+", re.ASCII)
 
 
 @dataclass
@@ -32,6 +38,8 @@ class TrainingTable:
     target, task : str
     columns : list of Column
     skipped : list of Skipped
+    missing : list of str
+        Values that stood for missing ones.
     """
 
     X: Any
@@ -40,6 +48,7 @@ class TrainingTable:
     task: str
     columns: list[Column]
     skipped: list[Skipped]
+    missing: list[str] = field(default_factory=list)
 
 
 def load_training(
@@ -49,13 +58,16 @@ def load_training(
     task: str | None = None,
     drop: str | None = None,
     keep: str | None = None,
+    encoding: str | None = None,
+    missing: str | None = None,
 ) -> TrainingTable:
     """Read a table, find the target, choose the task and the columns, and say so."""
     if target is None:
         if path.suffix.lower() != ".npz":
             raise typer.BadParameter("--target is needed: the column to predict.")
         target = NPZ_TARGET
-    frame = read_table(path)
+    words = listed(missing)
+    frame = read_table(path, text=[target], encoding=encoding, missing=words)
     dropped, kept = listed(drop), listed(keep)
     for name in (target, *dropped, *kept):
         check_name(name, list(frame.columns))
@@ -69,11 +81,16 @@ def load_training(
             "many more to learn anything"
         )
     y, task = targets(frame[target], task)
+    if task == "classification":
+        _tell_words(frame[target], "class")
     columns, skipped = survey(frame.drop(columns=target), drop=dropped, keep=kept)
     _tell_columns(columns, skipped)
+    for column in columns:
+        if column.kind == "category":
+            _tell_words(frame[column.name], "level")
     if not columns:
         raise ValueError(f"{path} has no column to learn from beside {target}")
-    return TrainingTable(typed(frame, columns), y, target, task, columns, skipped)
+    return TrainingTable(typed(frame, columns), y, target, task, columns, skipped, words)
 
 
 def check_name(name: str, names: list[str]) -> None:
@@ -104,11 +121,11 @@ def targets(series: Any, task: str | None = None) -> tuple[NDArray, str]:
 
 def _task(series: Any) -> tuple[str, str, str]:
     """The task, why, and the other one where it would do as well."""
-    import pandas as pd
-
-    if not _is_numeric(series):
+    values = _numeric(series)
+    if values is None:
         return "classification", "is not a number", ""
-    values = pd.to_numeric(series)
+    if series.dtype.kind == "O" and series.astype(str).str.fullmatch(_CODE).any():
+        return "classification", "is a code with leading zeros", "regression"
     n_distinct = values.nunique()
     if not (values == values.round()).all():
         return "regression", "is a number with decimals", ""
@@ -118,23 +135,69 @@ def _task(series: Any) -> tuple[str, str, str]:
     return "regression", f"has {n_distinct:,} different values", "classification"
 
 
-def _is_numeric(series: Any) -> bool:
+def _numeric(series: Any) -> Any:
+    """Values as numbers where all of them are, those written as text among them; else None."""
     import pandas as pd
 
     kind = pd.api.types.infer_dtype(series)
-    return kind in ("integer", "floating", "mixed-integer-float", "decimal")
+    if kind not in ("integer", "floating", "mixed-integer-float", "decimal", "string"):
+        return None
+    try:
+        return pd.to_numeric(series)
+    except (ValueError, TypeError):
+        return None
+
+
+# labels ---------------------------------------------------------------------------------------
 
 
 def class_labels(series: Any) -> NDArray:
-    """Classes as integers where all are, else as text."""
+    """Classes as the file has them: integers where all are written as such, else text."""
     import pandas as pd
 
-    if _is_numeric(series):
-        values = pd.to_numeric(series).to_numpy(dtype=np.float64)
-        if (values == np.round(values)).all():
-            return values.astype(np.int64)
-    kind = "boolean" if pd.api.types.infer_dtype(series) == "boolean" else "category"
-    return levels(series, kind).astype(str)
+    if pd.api.types.infer_dtype(series) == "boolean":
+        return levels(series, "boolean").astype(str)
+    codes, uniques = series.factorize()
+    found = [_label(value) for value in uniques]
+    whole = [label for label in found if isinstance(label, int)]
+    if len(whole) == len(found):
+        for bounds in map(np.iinfo, (np.int64, np.uint64)):
+            if all(bounds.min <= label <= bounds.max for label in whole):
+                return np.array(whole, dtype=bounds.dtype)[codes]
+    return np.array([str(label) for label in found])[codes]
+
+
+def _label(value: Any) -> int | str:
+    """An integer where that is the same as what is written."""
+    if isinstance(value, str):
+        return int(value) if _INTEGER.fullmatch(value) else value
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating | Decimal) and value == value // 1:
+        return int(value)
+    return str(value)
+
+
+def known_labels(series: Any, classes: NDArray) -> NDArray:
+    """Classes of new rows as a model names them, as text; those it does not know as they are.
+
+    Another file may write 1 as 1.0 and true as True; that is followed as long as no two classes of
+    the model are told apart by it.
+    """
+    names = [str(label) for label in classes]
+    loose = {_spelling(name): name for name in names}
+    found, codes = np.unique(class_labels(series).astype(str), return_inverse=True)
+    labels = [str(label) for label in found]
+    if len(loose) == len(names):
+        labels = [name if name in names else loose.get(_spelling(name), name) for name in labels]
+    return np.array(labels)[codes]
+
+
+def _spelling(label: str) -> str:
+    number = _WHOLE.fullmatch(label)
+    if number:
+        return number[1]
+    return label.lower() if label.lower() in ("true", "false") else label
 
 
 def _tell_columns(columns: Collection[Column], skipped: Collection[Skipped]) -> None:
@@ -147,3 +210,14 @@ def _tell_columns(columns: Collection[Column], skipped: Collection[Skipped]) -> 
         filled = [f"{c.name} ({c.missing:,})" for c in columns if c.missing and c.kind in kinds]
         if filled:
             say(f"missing values filled with the {middle}: {in_words(filled)}")
+
+
+def _tell_words(series: Any, what: str) -> None:
+    """Say that NA and the like were taken as they are, since many mean a missing value by them."""
+    found = sorted(MISSING_WORDS.intersection(map(str, series.dropna().unique())))
+    for word in found:
+        n = int((series.astype(str) == word).sum())
+        say(
+            f"{word} is a {what} of {series.name} in {counted(n, 'row')}; --missing {word} would "
+            "make it missing"
+        )

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ejop.cli.files import check_format, check_writable, write_rows
-from ejop.cli.options import AsJson, ModelFile, Out, Rows, say, show_json, show_table
+from ejop.cli.files import check_files, check_format, write_rows
+from ejop.cli.options import AsJson, Encoding, ModelFile, Out, Rows, say, show_json, show_table
 
 
 def predict(
@@ -16,6 +16,7 @@ def predict(
     rows: Rows,
     out: Out = None,
     proba: Annotated[bool, typer.Option("--proba", help="Shares of the classes as well.")] = False,
+    encoding: Encoding = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict new rows, in their order.
@@ -24,7 +25,7 @@ def predict(
     """
     import pandas as pd
 
-    found, frame = _opened(model, rows, out)
+    found, frame = _opened(model, rows, out, encoding)
     classes = found.about["task"] == "classification"
     if proba and not classes:
         raise ValueError(f"--proba needs classes, and {found.about['target']} is a number")
@@ -45,12 +46,13 @@ def transform(
     components: Annotated[
         int | None, typer.Option(min=1, help="Leading directions to keep; all by default.")
     ] = None,
+    encoding: Encoding = None,
     as_json: AsJson = False,
 ) -> None:
     """Map new rows to the space of the learned metric, the directions that matter most first."""
     import pandas as pd
 
-    found, frame = _opened(model, rows, out)
+    found, frame = _opened(model, rows, out, encoding)
     Z = found.predictor.transform(found.prepared(frame))
     if components is not None and components > Z.shape[1]:
         raise ValueError(f"--components {components} is too many: the model has {Z.shape[1]}")
@@ -67,6 +69,7 @@ def explain(
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Columns to show for a row.")] = 10,
     out: Out = None,
+    encoding: Encoding = None,
     as_json: AsJson = False,
 ) -> None:
     """Say which columns moved a prediction away from that of the average row, and how far.
@@ -75,7 +78,7 @@ def explain(
     """
     import pandas as pd
 
-    found, frame = _opened(model, rows, out)
+    found, frame = _opened(model, rows, out, encoding)
     if row is not None:
         if row >= len(frame):
             raise ValueError(f"--row {row} is not there: {rows} has rows 0 to {len(frame) - 1}")
@@ -106,15 +109,14 @@ def _print_row(title: str, table: Any) -> None:
     show_table(["column", "value", "share"], lines, title)
 
 
-def _opened(model: Any, rows: Any, out: Any) -> tuple[Any, Any]:
+def _opened(model: Any, rows: Any, out: Any, encoding: str | None) -> tuple[Any, Any]:
     """Model and table, once the output can be written."""
     from ejop.cli.models import load_model
-    from ejop.cli.tables import read_table
 
     check_format(out)
-    check_writable(None if str(out) == "-" else out)
+    check_files(read=[model, rows], written=[None if str(out) == "-" else out])
     found = load_model(model)
-    return found, read_table(rows, text=found.text)
+    return found, found.read(rows, encoding)
 
 
 def _give(table: Any, out: Any, *, as_json: bool) -> None:
@@ -130,7 +132,7 @@ def _give(table: Any, out: Any, *, as_json: bool) -> None:
 def _tell_score(found: Any, frame: Any, predictions: Any) -> None:
     """Where the rows have their target, say how many predictions are right."""
     from ejop.cli.columns import numbers
-    from ejop.cli.training import class_labels
+    from ejop.cli.training import known_labels
 
     target = found.about["target"]
     known = frame[target].notna().to_numpy() if target in frame else np.zeros(len(frame), bool)
@@ -138,7 +140,8 @@ def _tell_score(found: Any, frame: Any, predictions: Any) -> None:
         return
     truth = frame[target][known]
     if found.about["task"] == "classification":
-        right = class_labels(truth).astype(str) == predictions[known].astype(str)
+        labels = known_labels(truth, found.predictor.classes_)
+        right = labels == predictions[known].astype(str)
         say(f"{target} is in the file: {right.mean():.1%} of {len(right):,} rows are right")
     else:
         error = float(np.sqrt(np.mean((numbers(truth) - predictions[known]) ** 2)))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
-import zipfile
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ejop.datasets._registry import Source
+from ejop.unpacking import check_archive, parsing
+from ejop.writing import replacing
 
 __all__ = [
     "DataCorrupted",
@@ -120,9 +120,10 @@ def _sha256(path: Path, mtime_ns: int, size: int) -> str:
 def read(path: Path, source: Source) -> dict[str, NDArray]:
     """The arrays of a file, after its shapes have been checked."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        check_archive(path)
+        with parsing("archive"), np.load(path, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
-    except (ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+    except ValueError as error:
         raise DataCorrupted(
             f"{path} is not a NumPy .npz archive of plain arrays: {error}"
         ) from error
@@ -133,9 +134,9 @@ def read(path: Path, source: Source) -> dict[str, NDArray]:
                 f"{path} holds {sorted(arrays)} but no {key!r}; an archive of {source.name} has "
                 f"'X' of shape {wanted['X']} and 'y' of shape {wanted['y']}."
             )
-        if arrays[key].shape != shape:
+        if np.shape(arrays[key]) != shape:
             raise DataCorrupted(
-                f"{key!r} in {path} has shape {arrays[key].shape}; {source.name} has {shape}."
+                f"{key!r} in {path} has shape {np.shape(arrays[key])}; {source.name} has {shape}."
             )
     return arrays
 
@@ -143,23 +144,18 @@ def read(path: Path, source: Source) -> dict[str, NDArray]:
 def store(arrays: Mapping[str, NDArray], path: Path) -> None:
     """Write an archive and its sha256 beside it; whatever happens, no half of it stays.
 
-    Both are written to a scratch folder beside ``path`` and moved. The checksum goes first: alone
-    it means nothing, while an archive without it would be held to the registry's.
+    The checksum takes its place first: alone it means nothing, while an archive without it would
+    be held to the registry's.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".part-", dir=path.parent) as scratch:
-            part = Path(scratch, path.name)
+        with replacing(path) as part:
             with open(part, "wb") as file:
                 np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-                file.flush()
-                os.fsync(file.fileno())
             with open(part, "rb") as file:
                 checksum = hashlib.file_digest(file, "sha256").hexdigest()
-            own = Path(scratch, part.name + ".sha256")
-            own.write_text(checksum + "\n")
-            os.replace(own, path.parent / own.name)
-            os.replace(part, path)
+            with replacing(path.with_name(path.name + ".sha256")) as own:
+                own.write_text(checksum + "\n")
     except OSError as error:
         raise OSError(
             f"{path} could not be written: {error}. Free some space there, or set the environment "

@@ -15,8 +15,14 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ejop._sklearn import WRAPPERS, HasMethods, Interval, StrOptions, with_callbacks
-from ejop._sklearn import check_sample_weight as _check_sample_weight
+from ejop._sklearn import (
+    WRAPPERS,
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_sample_weight,
+    with_callbacks,
+)
 from ejop.arrays import follow, to_host
 from ejop.estimators._linear import LinearMetricEstimator
 from ejop.executors.expectation import Averager, Terms
@@ -25,7 +31,7 @@ from ejop.functions import Function, KernelSmoother, ModelFunction, NeighborsSmo
 from ejop.metric import components, eigh_descending
 from ejop.progress import fit_task, track
 from ejop.quotients import check_step, mass_threshold
-from ejop.rows import whole_block
+from ejop.rows import require_balance, targets_like, whole_block
 from ejop.seeds import GROUPS, QUERIES, stream_of
 from ejop.sums import OuterProduct, prepare
 from ejop.sums.engine import HOST, Engine, as_device, engines_for
@@ -179,14 +185,15 @@ class OuterProductEstimator(LinearMetricEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         X, y = self._checked(to_host(X), to_host(y), reset=first)
-        Y = self._targets(y, classes, first=first).astype(X.dtype, copy=False)
+        Y = targets_like(self._targets(y, classes, first=first), X.dtype)
         weights = None
         if sample_weight is not None:
-            weights = _check_sample_weight(
+            weights = check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
             kept = weights > 0  # a row of weight zero is no row
             X, Y, weights = X[kept], Y[kept], weights[kept]
+            require_balance(weights)
         return X, Y, weights
 
     def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[NDArray, NDArray]:
@@ -421,6 +428,7 @@ class OuterProductEstimator(LinearMetricEstimator):
                 "them; use to_local(references=True)."
             )
         rows: NDArray = validate_data(self, to_host(X), reset=False, dtype=[np.float64, np.float32])
+        rows = self.function_.check_queries(rows)
         limit = as_device(self.device).memory_limit
         form = prepare(self.function_, self._step, budget=limit, n_queries=len(rows))
         plan = make_plan(form, len(rows), memory_limit=limit)

@@ -36,10 +36,10 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         Estimate of f that the metric is made from; a name or an object means what it means in
         :class:`EJOP`. "auto" tries the kernel smoother, and kernel ridge at the bandwidth of its
         smallest leave-one-out loss and at twice that (``RidgeFunction(widening=1.0)`` and
-        ``RidgeFunction(widening=2.0)``; ``"ridge"`` is in between, at 1.5). The derivative is that
-        of f itself, as in ``EJOP(softmax=False)``: values of f are class shares already. A softmax
-        of them, the paper's and the default of EJOP, changes the size of derivatives, not which
-        directions have any, and predictions came out alike.
+        ``RidgeFunction(widening=2.0)``; ``"ridge"`` is in between, ``RidgeFunction(widening=1.5)``,
+        as in EJOP). Values of f are class shares already. A softmax of them, the paper's and the
+        default of EJOP, changes the size of derivatives, not which directions have any; the
+        predictors use softmax=False.
     power : float or "auto", default="auto"
         Power of the eigenvalues; "auto" tries 0 (Euclidean) to 2.
     n_components : int, float, "gap", "auto" or None, default=None

@@ -10,7 +10,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from ejop._sklearn import check_y as _check_y
+from ejop._sklearn import check_y
 from ejop.estimators._base import OuterProductEstimator
 from ejop.functions import Function, ModelFunction
 
@@ -28,8 +28,9 @@ class EJOP(OuterProductEstimator):
     ----------
     function : {"kernel", "ball", "knn", "ridge"}, function object or model, default="kernel"
         Estimate of f: a Gaussian smoother, the mean over a ball, the mean of the 15 nearest rows,
-        kernel ridge, an object of :mod:`ejop.functions` with settings of its own, or any
-        scikit-learn model (cloned and fitted; put a fitted one in
+        kernel ridge at 1.5 times the bandwidth of its smallest leave-one-out loss
+        (``RidgeFunction(widening=1.5)``), an object of :mod:`ejop.functions` with settings of its
+        own, or any scikit-learn model (cloned and fitted; put a fitted one in
         :class:`sklearn.frozen.FrozenEstimator` to keep it).
     bandwidth : float or "auto", default="auto"
         Scale of "kernel", "ball" and "ridge". "auto": 1.3 times the widest whose leave-one-out loss
@@ -42,7 +43,9 @@ class EJOP(OuterProductEstimator):
         standard deviation for a model. "analytic" takes the derivative itself (Gaussian smoother
         and ridge).
     softmax : bool, default=True
-        Differentiate the softmax of f, as the paper does.
+        Values of f are class shares already. A softmax of them, the paper's and the default,
+        changes the size of derivatives, not which directions have any; the predictors use
+        softmax=False.
     leave_one_out : bool, default=True
         Leave a training row out of its own estimate. False is the paper to the letter.
     min_mass : None, "theory", int or float in (0, 1), default=None
@@ -288,7 +291,7 @@ class EGOP(OuterProductEstimator):
         self.verbose = verbose
 
     def _targets(self, y: NDArray, classes: ArrayLike | None, *, first: bool) -> NDArray:
-        y = _check_y(y, multi_output=True, y_numeric=True)
+        y = check_y(y, multi_output=True, y_numeric=True)
         Y = y[:, None] if y.ndim == 1 else y
         if not first and Y.shape[1] != self.function_.n_outputs_:
             raise ValueError(

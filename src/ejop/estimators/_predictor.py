@@ -201,7 +201,7 @@ class Predictor(LinearMetricEstimator):
         """Parameters that tune neighbours mean nothing to a rule that chooses for itself."""
         for name, default in (("function", "auto"), ("validation", 0.2), ("n_iter", 1)):
             value = getattr(self, name)
-            if not (isinstance(value, type(default)) and value == default):
+            if not (isinstance(value, str | Real) and value == default):
                 raise ValueError(
                     f"`{name}`={value!r} does not apply to rule={self.rule!r}, which makes the "
                     "metric of its own machines; leave it out, or use rule='knn' or 'hnn'."
@@ -476,7 +476,8 @@ class Predictor(LinearMetricEstimator):
         return project(self.scale_rows(X), self.components_)
 
     def _votes(self, X: ArrayLike) -> Votes:
-        Z = self.scale_rows(X) if self.rule_.chooses else self._mapped(X)
+        Z = self.scale_rows(X)
+        Z = Z if self.rule_.chooses else project(Z, self.components_)
         return self.rule_.votes(Z, device=self._place(X))
 
     def _place(self, X: Any) -> Any:

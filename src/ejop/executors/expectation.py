@@ -46,7 +46,7 @@ class Terms:
 def ball_form(X: NDArray, radius: float, step: NDArray | None, engine: Engine = HOST) -> Any:
     """Counts of the rows of X within a radius of shifted points."""
     ball = KernelSmoother("boxcar", bandwidth=radius).fit(X, np.ones((len(X), 1)))
-    return prepare(ball, np.zeros(X.shape[1]) if step is None else step, engine=engine)
+    return prepare(ball, np.zeros(ball.n_features_in_) if step is None else step, engine=engine)
 
 
 def ball_masses(
@@ -54,7 +54,9 @@ def ball_masses(
 ) -> NDArray:
     """Rows of X in the emptier of the two balls B(x +- t_j e_j, radius), (n_queries,
     n_features)."""
-    return ball_form(X, radius, step).masses(Q, exclude).min(axis=0)
+    form = ball_form(X, radius, step)
+    Q = form.function.check_queries(Q)
+    return form.masses(Q, form.function.check_exclude(exclude, len(Q))).min(axis=0)
 
 
 def jacobian(
@@ -87,6 +89,8 @@ def jacobian(
     n_zeroed : int
         (query, feature) pairs that failed the mass condition.
     """
+    Q = function.check_queries(Q)
+    exclude = function.check_exclude(exclude, len(Q))
     form = prepare(function, step)
     J = form.jacobian(Q, exclude, softmax=apply_softmax)
     if min_mass is None:
@@ -171,7 +175,7 @@ class Averager:
                 J, ball, form.function.X_[rows], exclude, float(terms.min_mass or 0)
             )
         w = form.function.sample_weight_
-        return self._empty(form).add(J, None if w is None else w[rows]), zeroed
+        return self._empty(form).add(J, None if w is None else w[rows], check=False), zeroed
 
     def _empty(self, form: Form) -> OuterProduct:
         return OuterProduct(
@@ -210,5 +214,6 @@ def require_finite(total: OuterProduct, function: Any, engine: Engine = HOST) ->
         )
     raise FloatingPointError(
         f"the derivatives of {function!r} are not finite; check what it predicts near the "
-        "training rows, and scale the columns of `X` if their values are very large."
+        "training rows, and scale `y` and the columns of `X` if their values are very large or "
+        "very small."
     )

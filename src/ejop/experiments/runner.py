@@ -10,7 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 
@@ -93,21 +94,31 @@ def run_missing(
     after : callable
         The run that a key needs first, or None.
     progress : callable
-        Called with a key and "started", a Run and "finished", or a key and "failed" or "elsewhere"
-        (another runner has it).
+        Called with a key and "started", a Run and "finished", or a key and "failed", "elsewhere"
+        (another runner has it) or "tried again" (its process died).
 
     Returns
     -------
     failures : list of (key, exception)
-        A failed run is not recorded; the others go on.
+        A failed run is not recorded; the others go on. A run whose process dies, killed or out of
+        memory, is tried once more in a new one.
     """
     waiting = needed(keys, after)
     failures: dict[Key, BaseException] = {}
     told: set[Key] = set()
+    lost: set[Key] = set()
 
     def settle(key: Key, finish: Callable[[], Run]) -> None:
         try:
             run = finish()
+        except BrokenProcessPool as error:
+            if key in lost:
+                failures[key] = _died(error)
+                progress(key, "failed")
+            else:
+                lost.add(key)
+                waiting.insert(0, key)
+                progress(key, "tried again")
         except Exception as error:  # told at the end; the run stays missing
             failures[key] = error
             progress(key, "failed")
@@ -159,7 +170,8 @@ def _alive(results: Results) -> Iterator[None]:
 
     def beat() -> None:
         while not stop.wait(HEARTBEAT_SECONDS):
-            results.touch()
+            with suppress(OSError):  # a claim that grows stale costs others a wait, no result
+                results.touch()
 
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()
@@ -168,7 +180,8 @@ def _alive(results: Results) -> Iterator[None]:
     finally:
         stop.set()
         thread.join()
-        results.release()
+        with suppress(OSError):  # where a full disk ends the work, that is to be told
+            results.release()
 
 
 @contextmanager
@@ -177,18 +190,59 @@ def _executor(jobs: int) -> Iterator[Callable[..., Future]]:
     if jobs == 1:
         yield _at_once
         return
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(
-        jobs, mp_context=context, initializer=_end_with_parent, initargs=(os.getpid(),)
-    )
+    workers = _Workers(jobs)
     try:
-        yield pool.submit
+        yield workers.submit
     except BaseException:
-        for process in (pool._processes or {}).values():
-            process.terminate()
-        pool.shutdown(wait=False, cancel_futures=True)
+        workers.stop()
         raise
-    pool.shutdown()
+    workers.close()
+
+
+class _Workers:
+    """Processes of which one may die without the others: each is a pool of its own."""
+
+    def __init__(self, jobs: int) -> None:
+        self._pools = [_pool() for _ in range(jobs)]
+        self._busy: dict[int, Future] = {}
+
+    def submit(self, function: Callable, *args: object) -> Future:
+        """Work for an idle process; there is one as long as no more than ``jobs`` runs fly."""
+        free = (n for n in range(len(self._pools)) if n not in self._busy or self._busy[n].done())
+        number = next(free)
+        try:
+            future = self._pools[number].submit(function, *args)
+        except BrokenProcessPool:  # it died over its last run, or while it waited
+            self._pools[number].shutdown(wait=False)
+            self._pools[number] = _pool()
+            future = self._pools[number].submit(function, *args)
+        self._busy[number] = future
+        return future
+
+    def stop(self) -> None:
+        """End all at once."""
+        for pool in self._pools:
+            for process in (pool._processes or {}).values():
+                process.terminate()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def close(self) -> None:
+        """Let all end."""
+        for pool in self._pools:
+            pool.shutdown()
+
+
+def _pool() -> ProcessPoolExecutor:
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(
+        1, mp_context=context, initializer=_end_with_parent, initargs=(os.getpid(),)
+    )
+
+
+def _died(error: BrokenProcessPool) -> RuntimeError:
+    found = RuntimeError("its process died twice: it was killed, or the memory was too small")
+    found.__cause__ = error
+    return found
 
 
 def _at_once(function: Callable, *args: object) -> Future:

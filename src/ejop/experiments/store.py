@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import sqlite3
+import stat
 import time
+import urllib.parse
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +32,25 @@ CREATE TABLE IF NOT EXISTS claims (
     PRIMARY KEY (dataset, method, seed)
 );
 """
+_COLUMNS = {
+    table: re.findall(r"(\w+) (?:TEXT|INTEGER|REAL)", text)
+    for table, text in re.findall(r"EXISTS (\w+) \((.*?)\n\)", _SCHEMA, re.DOTALL)
+}
+_MAGIC = b"SQLite format 3\0"
+#: what helps, by what SQLite says
+_REMEDIES = {
+    "full": "; make room on the disk and start again",
+    "disk I/O error": "; make room on the disk, or look after it, and start again",
+    "locked": "; another program keeps it locked, close that or name another file",
+    "readonly": "; it is read-only",
+    "malformed": "; it is damaged, name another file",
+    "not a database": "; it is damaged, name another file",
+}
 Key = tuple[str, str, int]
+
+
+class ResultsUnusable(OSError):
+    """A results file is damaged, foreign, locked or on a full disk."""
 
 
 @dataclass
@@ -96,23 +117,27 @@ class Results:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.runner = f"{socket.gethostname()}:{os.getpid()}"
-        try:
-            with self._open() as db:
-                db.executescript("PRAGMA journal_mode=WAL;" + _SCHEMA)
-        except sqlite3.Error as error:
-            raise OSError(
-                f"{self.path} cannot be used as a results file ({error}); name a new file, or one "
-                "that `ejop reproduce` wrote."
-            ) from error
+        why = _foreign(self.path)
+        if why:
+            raise ResultsUnusable(
+                f"{self.path} cannot be used as a results file: {why}. It was left as it is; name "
+                "a new file, or one that `ejop reproduce` wrote."
+            )
+        with self._open() as db:
+            db.executescript("PRAGMA journal_mode=WAL;" + _SCHEMA)
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """A connection in one transaction; a busy file is waited for."""
-        db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+        """A connection; a busy file is waited for, trouble with it is told as such."""
         try:
-            yield db
-        finally:
-            db.close()
+            with closing(sqlite3.connect(self.path, timeout=60, isolation_level=None)) as db:
+                yield db
+        except sqlite3.Error as error:
+            remedy = next((text for word, text in _REMEDIES.items() if word in str(error)), "")
+            raise ResultsUnusable(
+                f"{self.path} cannot be used as a results file ({error}){remedy}. Runs that were "
+                "finished before are kept."
+            ) from error
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -120,10 +145,11 @@ class Results:
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
+                db.execute("COMMIT")
             except BaseException:
-                db.execute("ROLLBACK")
+                if db.in_transaction:  # SQLite itself takes some failures back
+                    db.execute("ROLLBACK")
                 raise
-            db.execute("COMMIT")
 
     def claim(self, key: Key) -> bool:
         """Take a run; False where it is done or another living runner has it."""
@@ -175,22 +201,62 @@ class Results:
         """One finished run, or None."""
         with self._open() as db:
             row = db.execute(f"SELECT * FROM runs WHERE {_SAME}", key).fetchone()
-        return _run(row) if row else None
+        return self._run(row) if row else None
 
     def runs(self, datasets: Iterable[str] | None = None) -> list[Run]:
         """Finished runs, by data set, method and seed."""
         with self._open() as db:
             rows = db.execute("SELECT * FROM runs ORDER BY dataset, method, seed").fetchall()
         wanted = None if datasets is None else set(datasets)
-        return [_run(row) for row in rows if wanted is None or row[0] in wanted]
+        return [self._run(row) for row in rows if wanted is None or row[0] in wanted]
+
+    def _run(self, row: tuple) -> Run:
+        try:
+            settings, objective, versions = (json.loads(text) for text in row[7:10])
+            return Run(*(*row[:7], settings, objective, versions, row[10]))
+        except (TypeError, ValueError) as error:
+            raise ResultsUnusable(
+                f"{self.path} is damaged: its run {row[:3]} cannot be read ({error})."
+            ) from error
 
 
 _SAME = "dataset = ? AND method = ? AND seed = ?"
 
 
-def _run(row: tuple) -> Run:
-    settings, objective, versions = (json.loads(text) for text in row[7:10])
-    return Run(*(*row[:7], settings, objective, versions, row[10]))
+def _foreign(path: Path) -> str:
+    """Why a file is none of ours, or damaged; found without changing it. Empty where it is fine."""
+    try:
+        mode, size = path.stat().st_mode, path.stat().st_size
+    except FileNotFoundError:
+        return "" if path.parent.is_dir() else f"there is no folder {path.parent}"
+    if not stat.S_ISREG(mode):
+        return "it is not a plain file"
+    if not mode & 0o222 or not os.access(path, os.W_OK):
+        return "it is read-only"
+    if size == 0:
+        return ""
+    with path.open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            return "it is no SQLite file"
+    # Without a log beside it nothing but the file need be read, and nothing is written at all.
+    alone = "" if Path(f"{path}-wal").exists() else "&immutable=1"
+    uri = f"file:{urllib.parse.quote(str(path.absolute()))}?mode=ro{alone}"
+    try:
+        with closing(sqlite3.connect(uri, uri=True, timeout=60)) as db:
+            kept = (
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+            )
+            names = {name for (name,) in db.execute(kept)}
+            if names and not {"runs", "claims"} <= names:
+                return f"it holds other tables ({', '.join(sorted(names)[:3])})"
+            for table in names & set(_COLUMNS):
+                columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
+                if columns != _COLUMNS[table]:
+                    return f"its table {table} has other columns"
+            (sound,) = db.execute("PRAGMA quick_check(1)").fetchone()
+            return "" if sound == "ok" else f"it is damaged ({sound.splitlines()[-1]})"
+    except sqlite3.Error as error:
+        return f"it is damaged ({error})"
 
 
 def _alive(runner: str, seen: float) -> bool:

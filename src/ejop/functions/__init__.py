@@ -1,7 +1,7 @@
 """Estimates of f: what the Jacobian is taken of."""
 
 from ejop.functions._average import AverageFunction, Member, centers_of, mapped
-from ejop.functions._base import Function
+from ejop.functions._base import Function, check_bandwidth
 from ejop.functions._kernel import KernelSmoother
 from ejop.functions._model import ModelFunction
 from ejop.functions._neighbors import NeighborsSmoother
@@ -16,5 +16,6 @@ __all__ = [
     "NeighborsSmoother",
     "RidgeFunction",
     "centers_of",
+    "check_bandwidth",
     "mapped",
 ]

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ejop.executors.threads import computing, in_threads
 from ejop.functions._base import Function
 from ejop.rows import Block
 from ejop.scaling import QuantileColumns
 from ejop.sums.engine import HOST, Engine
-from ejop.sums.form import Cost, Form, Request
+from ejop.sums.form import VALUES, Cost, Form, Request
 from ejop.sums.model import ModelForm
 from ejop.sums.ridge import FLOAT64, RIDGE_KERNELS, Centers
 from ejop.sums.weighted import WeightedSums
 
-#: entries of kernel matrices that are held at once
-MAX_ENTRIES = 4_000_000
+#: entries of kernel matrices that are held at once, and rows of a block
+MAX_ENTRIES, BLOCK = 4_000_000, 512
 
 
 def mapped(rows: Any, L: Any) -> Any:
@@ -31,7 +32,7 @@ def mapped(rows: Any, L: Any) -> Any:
 
 def centers_of(kernel: str, Z: Any, bandwidth: float, engine: Engine = HOST) -> Centers:
     """Centres of a kernel machine on mapped rows."""
-    return RIDGE_KERNELS[kernel](engine, Z, (Z * Z).sum(1), float(bandwidth))
+    return RIDGE_KERNELS[kernel].at(engine, Z, bandwidth)
 
 
 @dataclass(frozen=True)
@@ -106,9 +107,22 @@ class AverageFunction(Function):
         assert self.quantiles_ is not None
         return self.quantiles_.transform(X)
 
+    @computing
+    def predict(self, X: NDArray, exclude: NDArray | None = None) -> NDArray:
+        """Values of f, (m, n_outputs), blocks of rows in threads; ``exclude`` has no effect."""
+        return self.model_values(X).astype(self.summary_.dtype, copy=False)
+
     def model_values(self, X: NDArray) -> NDArray:
-        """Values of f, (m, n_outputs)."""
-        return self.form(Request("values")).values(X)
+        """Values of f in float64, (m, n_outputs)."""
+        X, form = np.asarray(X), self.form(Request(VALUES))
+        size = max(1, min(BLOCK, MAX_ENTRIES // max(self.summary_.n, 1)))
+        parts = [slice(s, s + size) for s in range(0, max(len(X), 1), size)]
+        found = in_threads(
+            lambda part: form.values(X[part]),
+            parts,
+            operations=len(X) * form.cost.flops_per_query,
+        )
+        return np.concatenate(found)
 
     def form(self, request: Request) -> Form:
         """The derivative of each machine in closed form; differences by shifted rows."""

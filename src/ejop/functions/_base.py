@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
 
 from ejop.choice import LocalRows, RowSource
 from ejop.executors.threads import computing
-from ejop.rows import Block, Summary, whole_block
+from ejop.quotients import check_step
+from ejop.rows import SIZES, Block, Summary, as_numbers, checked_block, require_sizes
 from ejop.sums.engine import HOST, Engine
 from ejop.sums.form import VALUES, Form, Request, prepare
 
@@ -35,6 +37,8 @@ class Function(BaseEstimator):
     leaves_out = True
     #: whether sums over some of the rows merge
     divisible = False
+    #: whether it measures distances
+    measures = True
 
     summary_: Summary
     X_: NDArray
@@ -54,16 +58,7 @@ class Function(BaseEstimator):
 
         ``engine`` is where a system is solved, for functions that solve one.
         """
-        X, Y = np.asarray(X), np.asarray(Y)
-        Y = Y[:, None] if Y.ndim == 1 else Y
-        if X.ndim != 2 or len(X) != len(Y):
-            raise ValueError(
-                f"`X` of shape {X.shape} and `Y` of shape {Y.shape} do not match: "
-                "(n_samples, n_features) and (n_samples, n_outputs) are expected."
-            )
-        if X.dtype not in (np.float32, np.float64):
-            X = X.astype(np.float64)
-        block = whole_block(X, Y.astype(X.dtype, copy=False), sample_weight)
+        block = checked_block(X, Y, sample_weight)
         self.settle(LocalRows(block))
         self._hold(block)
         self.solve(engine)
@@ -73,7 +68,7 @@ class Function(BaseEstimator):
         """Take what all rows together say, and choose by them; the rows are not held."""
         self.summary_ = rows.summary
         self.n_features_in_, self.n_outputs_ = rows.summary.n_features, rows.summary.n_outputs
-        rows.summary.require_distances()
+        rows.summary.require_numbers()
         self._choose(rows)
         return self
 
@@ -119,7 +114,8 @@ class Function(BaseEstimator):
 
         ``exclude`` (n_queries,) is a training row to leave out of each estimate, -1 for none.
         """
-        X = np.asarray(X)
+        X = self.check_queries(X)
+        exclude = self.check_exclude(exclude, len(X))
         n_excluded = 0 if exclude is None else int(np.count_nonzero(exclude >= 0))
         form = prepare(self, VALUES, n_queries=len(X), n_excluded=n_excluded)
         size = max(1, MAX_ENTRIES // max(1, self.summary_.n))
@@ -127,6 +123,8 @@ class Function(BaseEstimator):
             form.values(X[s : s + size], None if exclude is None else exclude[s : s + size])
             for s in range(0, len(X), size)
         ]
+        if not found:
+            return np.empty((0, self.n_outputs_), dtype=self.summary_.dtype)
         return np.concatenate(found).astype(self.summary_.dtype, copy=False)
 
     def shifted(
@@ -134,7 +132,9 @@ class Function(BaseEstimator):
     ) -> tuple[NDArray, NDArray]:
         """Values of f at x + t_j e_j and at x - t_j e_j, each (n_queries, n_outputs,
         n_features)."""
-        return prepare(self, step).shifted(Q, exclude)
+        Q = self.check_queries(Q)
+        steps = check_step(step, self.n_features_in_)
+        return prepare(self, steps).shifted(Q, self.check_exclude(exclude, len(Q)))
 
     def differences(
         self,
@@ -148,7 +148,47 @@ class Function(BaseEstimator):
 
         The derivative itself where ``step`` is None.
         """
-        return prepare(self, step).jacobian(Q, exclude, softmax=softmax)
+        Q = self.check_queries(Q)
+        steps = None if step is None else check_step(step, self.n_features_in_)
+        return prepare(self, steps).jacobian(
+            Q, self.check_exclude(exclude, len(Q)), softmax=softmax
+        )
+
+    # at the door ------------------------------------------------------------------------------
+
+    def check_queries(self, X: Any) -> NDArray:
+        """Rows of as many finite numbers as f was fitted on, none too large for distances."""
+        check_is_fitted(self, "summary_")
+        rows = np.asarray(X)
+        rows = rows if rows.dtype in SIZES else as_numbers("X", rows)
+        d = self.n_features_in_
+        if rows.ndim != 2 or rows.shape[1] != d:
+            raise ValueError(f"`X` has shape {rows.shape} and (n_queries, {d}) was expected.")
+        if not len(rows):
+            return rows
+        low, high = rows.min(), rows.max()
+        if not (np.isfinite(low) and np.isfinite(high)):
+            raise ValueError("`X` contains NaN or infinity; fill the gaps or drop these rows.")
+        if self.measures:
+            require_sizes(low, high, self.summary_.dtype)
+        return rows
+
+    def check_exclude(self, exclude: Any, m: int) -> NDArray | None:
+        """The training row that each of m queries leaves out, -1 for none."""
+        if exclude is None:
+            return None
+        places, n = np.asarray(exclude), self.summary_.n
+        if places.shape != (m,) or places.dtype.kind not in "iu":
+            raise ValueError(
+                f"`exclude` has shape {places.shape} and type {places.dtype}; {m} row numbers were "
+                "expected, one a query, -1 where no row is to be left out."
+            )
+        if m and not (places.min() >= -1 and places.max() < n):
+            raise ValueError(
+                f"`exclude` has row numbers from {places.min()} to {places.max()} and f was fitted "
+                f"on {n} rows; use 0 to {n - 1}, and -1 where no row is to be left out."
+            )
+        return places.astype(np.int64, copy=False)
 
 
 def check_bandwidth(bandwidth: object) -> float:
@@ -157,6 +197,12 @@ def check_bandwidth(bandwidth: object) -> float:
         raise ValueError(
             f"`bandwidth` must be a positive, finite number or 'auto', got {bandwidth!r}; "
             "bandwidth='auto' chooses one by leave-one-out."
+        )
+    least, most = SIZES[np.dtype(np.float64)]
+    if not least <= float(bandwidth) <= most:
+        raise ValueError(
+            f"`bandwidth`={bandwidth!r} has a square that is no number beside others; it must lie "
+            f"between {least:g} and {most:g}. bandwidth='auto' chooses one by leave-one-out."
         )
     return float(bandwidth)
 

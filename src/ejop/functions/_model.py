@@ -42,6 +42,7 @@ class ModelFunction(Function):
     """
 
     leaves_out = False
+    measures = False
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
@@ -85,7 +86,7 @@ class ModelFunction(Function):
 
     def predict(self, X: NDArray, exclude: NDArray | None = None) -> NDArray:
         """Values of f, shape (n_queries, n_outputs)."""
-        return self.model_values(X)
+        return self.model_values(self.check_queries(X))
 
     def model_values(self, X: NDArray) -> NDArray:
         """What the model predicts, one column an output."""

@@ -57,7 +57,7 @@ class NeighborsSmoother(Function):
         (tile,) = self.form(Request(np.ones(1))).tiles()
         squared = []
         for part in np.array_split(rows, -(-len(rows) // 32)):
-            D, _ = tile.squared_distances(HOST.pair_queries(self.X_[part], self.summary_), part)
+            D = tile.squared_distances(HOST.pair_queries(self.X_[part], self.summary_), part)
             squared.append(tile.smallest(D, k)[0].max(1).clip(min=0))
         found = np.concatenate(squared)
         positive = found[found > 0].astype(np.float64)

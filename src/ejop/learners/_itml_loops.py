@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from ejop._compile import compiled
 
 # Sums may be reordered, which lets the loops vectorise; NaN and infinities keep their meaning.
 _REORDER = {"reassoc", "contract"}
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def _dot(a, b):
     total = 0.0
     for j in range(a.shape[0]):
@@ -19,13 +20,13 @@ def _dot(a, b):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def _add_scaled(w, row, out):
     for j in range(row.shape[0]):
         out[j] += w * row[j]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def bregman_pass(A, V, sign, multipliers, slack, gamma, block):
     """Project A (d, d) on the constraint of each pair in turn, in place.
 

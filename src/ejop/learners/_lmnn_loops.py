@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ejop._compile import compiled
 from ejop.executors.threads import in_threads
 
 #: entries of a block of ranks in the search for neighbours
@@ -19,7 +19,7 @@ RANK_ENTRIES = 2**22
 _REORDER = {"reassoc", "contract"}
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _keep_nearest(values, first, last, skip, kept, rows):
     """Merge the places ``first``..``last`` of ``values`` into the sorted list (kept, rows)."""
     size = kept.shape[0]
@@ -34,7 +34,7 @@ def _keep_nearest(values, first, last, skip, kept, rows):
             worst = kept[size - 1]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _wins(mates, others, strangers, labels, k, votes):
     """Whether the row's own class wins the vote of its k nearest rows, ties to the nearest."""
     own = 0
@@ -65,7 +65,7 @@ def _wins(mates, others, strangers, labels, k, votes):
     return won
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def nearest_by_class(values, start, bounds, labels, k, targets, impostors, votes):
     """Nearest rows of the own class and of all others for a block of rows sorted by class.
 
@@ -171,7 +171,7 @@ def neighborhoods(
     return TripletLists(targets, others[:, :m], lost / n)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def merge_lists(recent, older, out):
     """Rows of ``recent`` (n, m), then those of ``older`` that it lacks, into ``out`` until full."""
     m = recent.shape[1]
@@ -189,7 +189,7 @@ def merge_lists(recent, older, out):
                 size += 1
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def _squared_distance(a, b):
     total = 0.0
     for j in range(a.shape[0]):
@@ -197,7 +197,7 @@ def _squared_distance(a, b):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def _pull(Z, i, j, w, slope):
     """Derivative of w |z_i - z_j|^2, added to rows i and j of ``slope``."""
     for a in range(Z.shape[1]):
@@ -206,7 +206,7 @@ def _pull(Z, i, j, w, slope):
         slope[j, a] -= step
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def margin_loss(Z, targets, impostors, push, squared, slope):
     """Sum of LMNN's losses at mapped rows Z (n, r); adds its derivative by Z to ``slope``.
 

@@ -7,10 +7,11 @@ A ranking of P relevant and N irrelevant items, each sorted by score from high t
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from ejop._compile import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def best_staircase(relevant, irrelevant, level, slope):
     """Staircase of largest value when each irrelevant item can choose its place alone.
 
@@ -47,7 +48,7 @@ def best_staircase(relevant, irrelevant, level, slope):
     return before
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def best_top(relevant, irrelevant, gain):
     """Staircase of largest value when only the first ``len(gain)`` places count.
 
@@ -92,7 +93,7 @@ def best_top(relevant, irrelevant, gain):
     return before
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def maximize_on_simplex(G, b, alpha, tol, max_steps):
     """Improve ``alpha`` in place towards max b.alpha - alpha.G.alpha / 2 on the unit simplex.
 

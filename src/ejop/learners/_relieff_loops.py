@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from ejop._compile import compiled
 
 #: rows whose distances are summed together, few enough to stay in cache
 _CHUNK = 512
@@ -11,7 +12,7 @@ _CHUNK = 512
 _GRID = 2.0**36
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _distances(columns, q, out):
     """L1 distances of row q of the transposed table (d, n) to all rows, on the grid."""
     d, n = columns.shape
@@ -28,7 +29,7 @@ def _distances(columns, q, out):
             part[i] = np.floor(part[i] * _GRID + 0.5)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _nearest(distances, first, last, skip, values, places):
     """The nearest of rows first..last less ``skip``, as many as ``places`` holds; earlier rows win
     ties."""
@@ -48,7 +49,7 @@ def _nearest(distances, first, last, skip, values, places):
     return size
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def relief_sums(X, columns, starts, priors, n_neighbors, first, last):
     """Sum over rows first..last of the ReliefF terms of each feature.
 

@@ -23,7 +23,10 @@ from ejop.plots.style import (
 
 
 class ImportanceDisplay(Display):
-    """Importances of features: the diagonal of the matrix, in shares of its trace.
+    """Importances of features: shares of all change of the answer, whatever the units.
+
+    They are the ``feature_importances_`` of the model: the diagonal of the matrix times the
+    variance of each feature.
 
     Parameters
     ----------
@@ -107,7 +110,7 @@ class ImportanceDisplay(Display):
         Parameters
         ----------
         estimator : fitted EJOP, EGOP, predictor, metric learner, or pipeline that ends in one
-            Of a learner the diagonal of L^T L is drawn.
+            Of a learner without ``feature_importances_`` the diagonal of L^T L is drawn.
         feature_names : sequence of str, optional
             Those the estimator has seen by default.
         top : int, default=20
@@ -181,7 +184,7 @@ class ImportanceDisplay(Display):
         ax.barh(places, percent, xerr=error, color=BLUE, ecolor=GRAY, capsize=2, height=0.7)
         ax.set_ylim(len(self.order) - 0.4, -0.6)  # most important on top
         ax.set_xlim(left=0)
-        ax.set_xlabel("share of the trace, %")
+        ax.set_xlabel("share of all change of the answer, %")
         quiet_grid(ax, "x")
 
     def _draw_classes(self) -> None:
@@ -194,7 +197,7 @@ class ImportanceDisplay(Display):
         )
         name_ticks(self.ax_.xaxis, self.classes, most=40, **turn)
         self.ax_.set_xlabel(self.kind)
-        self.figure_.colorbar(image, ax=self.ax_, label="share of the trace, %")
+        self.figure_.colorbar(image, ax=self.ax_, label="share of all change of the answer, %")
 
 
 def _named(names: Sequence[Any] | None, n: int, prefix: str, argument: str) -> list[str]:

@@ -86,7 +86,11 @@ class Fitted:
 
     @property
     def importances(self) -> NDArray:
-        """Diagonal of the matrix, scaled to sum to 1, shape (n_features,)."""
+        """The model's own ``feature_importances_``, shape (n_features,); of a learner without any
+        the diagonal of the matrix, scaled to sum to 1."""
+        found = getattr(self.model, "feature_importances_", None)
+        if found is not None:
+            return np.asarray(found, dtype=np.float64)
         diagonal = np.diag(self.matrix)
         total = diagonal.sum()
         return diagonal / total if total > 0 else np.full(len(diagonal), 1 / len(diagonal))
@@ -125,27 +129,36 @@ class Fitted:
 
         To first order, with the entries of the diagonal taken as independent.
         """
-        error = getattr(self.core, "outer_product_stderr_", None)
-        total = np.trace(self.matrix)
-        if error is None or self.rounds is not None or total <= 0 or not np.isfinite(error).all():
+        error, units = getattr(self.core, "outer_product_stderr_", None), self._units()
+        if error is None or units is None or not np.isfinite(error).all():
             return None
-        share, squares = self.importances, np.diag(error) ** 2
+        share, squares = self.importances, (np.diag(error) * units) ** 2
         others = share**2 * (squares.sum() - squares)
-        return np.sqrt((1 - share) ** 2 * squares + others) / total
+        return np.sqrt((1 - share) ** 2 * squares + others)
+
+    def _units(self) -> NDArray | None:
+        """What a unit of each entry of the diagonal counts in the importances, (n_features,).
+
+        None for learners, for a matrix of zeros, and after several rounds, whose matrices are not
+        kept by output.
+        """
+        if self.core is None or self.rounds is not None or np.trace(self.matrix) <= 0:
+            return None
+        diagonal = np.diag(self.matrix)
+        return np.divide(
+            self.importances, diagonal, out=np.zeros(len(diagonal)), where=diagonal > 0
+        )
 
     def output_importances(self) -> tuple[NDArray, list[str]] | None:
-        """Share of each (output, feature) in the trace, and the outputs' names.
+        """How the importances divide among the outputs, (n_outputs, n_features), and their names.
 
         None for learners, for a single output, and after several rounds, whose matrices are not
         kept by output.
         """
-        total = np.trace(self.matrix)
-        if self.core is None or self.rounds is not None or total <= 0:
+        units = self._units()
+        if units is None or len(self.core.output_importances_) < 2:
             return None
-        table = self.core.output_importances_ / total
-        if len(table) < 2:
-            return None
-        return table, self.output_names()
+        return self.core.output_importances_ * units, self.output_names()
 
     def output_names(self) -> list[str]:
         """Names of classes, or of the outputs of a regression."""

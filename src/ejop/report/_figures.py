@@ -113,7 +113,7 @@ def _importances(source: Fitted) -> dict[str, Any]:
     }
     if error is not None:
         bars["error_x"] = {"array": _numbers(100 * error[order]), "thickness": 1, "width": 2}
-    layout = _layout("share of the trace, %", None, 110 + 24 * max(len(order), 4))
+    layout = _layout("share of all change of the answer, %", None, 110 + 24 * max(len(order), 4))
     layout["yaxis"] |= _named([source.names[i] for i in order])
     layout["xaxis"]["rangemode"] = "tozero"
     return {"data": [bars], "layout": layout}

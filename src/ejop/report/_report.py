@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike
 from ejop.plots.fitted import fitted
 from ejop.report import _figures, _words
 from ejop.report._evidence import gather
+from ejop.writing import replacing
 
 TEMPLATE = "report.html.j2"
 
@@ -114,8 +114,7 @@ def write_report(
 
     Examples
     --------
-    >>> import tempfile
-    >>> from pathlib import Path
+    >>>     >>> from pathlib import Path
     >>> from sklearn.datasets import load_iris
     >>> from ejop import EJOP
     >>> from ejop.report import write_report
@@ -134,13 +133,9 @@ def write_report(
         comparison=comparison,
         max_points=max_points,
     )
-    target = Path(path)
-    # beside the target, since a rename is whole only within one file system
-    with tempfile.TemporaryDirectory(prefix=".part-", dir=target.parent) as scratch:
-        unfinished = Path(scratch) / target.name
-        unfinished.write_text(html, encoding="utf-8")
-        os.replace(unfinished, target)
-    return target
+    with replacing(path) as part:
+        part.write_text(html, encoding="utf-8")
+    return Path(path)
 
 
 def _template() -> Any:

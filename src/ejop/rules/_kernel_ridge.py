@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
-from ejop._sklearn import Interval
+from ejop._sklearn import Interval, StrOptions
 from ejop.executors.threads import computing, n_threads, stream
 from ejop.functions import AverageFunction, Member
 from ejop.neighbors import Votes
 from ejop.rows import Block, Summary, whole_block
-from ejop.rules._machines import FOLDS, MAPS, Candidate, Problem, coefficients, judged
+from ejop.rules._machines import FOLDS, MAPS, Candidate, Regression, coefficients, judged
 from ejop.rules._rule import Kth, Rule
 from ejop.scaling import QuantileColumns
 
@@ -32,6 +33,39 @@ SHARPNESS = (0.5, 0.7, 0.85, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0)
 FLOORS = (0.001, 0.003, 0.01, 0.03, 0.06, 0.1, 0.2)
 #: rows from which one system is solved at a time, by all threads
 ONE_AT_A_TIME = 4_600
+
+
+def _log_loss(values: NDArray, Y: NDArray) -> float:
+    p = np.clip(values, 0.01, None)
+    return -float(np.log((p * Y).sum(1) / p.sum(1)).mean())
+
+
+def _balanced(values: NDArray, Y: NDArray) -> float:
+    right = (values.argmax(1) == Y.argmax(1)) @ Y
+    counts = Y.sum(0)
+    return 1 - float((right[counts > 0] / counts[counts > 0]).mean())
+
+
+def _auc(values: NDArray, Y: NDArray) -> float:
+    """One less the mean area under the curve of each class against the others."""
+    areas = []
+    for c in range(Y.shape[1]):
+        n, m = Y[:, c].sum(), (1 - Y[:, c]).sum()
+        if n and m:
+            ranks = rankdata(values[:, c])
+            areas.append((ranks @ Y[:, c] - n * (n + 1) / 2) / (n * m))
+    return 1 - float(np.mean(areas))
+
+
+#: what may rank candidates: whether it is for classes, and a loss of values (n, c) and targets
+LOSSES: dict[str, tuple[bool, Callable[[NDArray, NDArray], float]]] = {
+    "accuracy": (True, lambda f, Y: float((f.argmax(1) != Y.argmax(1)).mean())),
+    "balanced_accuracy": (True, _balanced),
+    "log_loss": (True, _log_loss),
+    "roc_auc": (True, _auc),
+    "r2": (False, lambda f, Y: float((((f - Y) ** 2).mean(0) / Y.var(0)).mean())),
+    "mean_absolute_error": (False, lambda f, Y: float(np.abs(f - Y).mean())),
+}
 
 
 @dataclass(frozen=True)
@@ -53,12 +87,12 @@ class Judged:
 
 
 @dataclass
-class Search:
+class MachineSearch:
     """Machines for some rows, tried on a sample and then on all.
 
     Attributes
     ----------
-    problems : dict of Problem
+    problems : dict of Regression
         The rows under each preparation.
     kernels : sequence of str
     n_members : int
@@ -67,15 +101,18 @@ class Search:
     seed : int
     deadline : float
         Time (``time.monotonic``) after which nothing new is begun.
+    rank : callable, optional
+        ``rank(honest, rows)`` is the loss of predictions of some rows; their squared error without.
     notes : list of str
     """
 
-    problems: dict[str, Problem]
+    problems: dict[str, Regression]
     kernels: Sequence[str]
     n_members: int
     rounds: int
     seed: int
     deadline: float = np.inf
+    rank: Callable[[NDArray, NDArray], float] | None = None
     notes: list[str] = field(default_factory=list)
 
     def run(self, progress: Callable[[Iterable[Any], int], Iterator[Any]]) -> list[Judged]:
@@ -130,9 +167,12 @@ class Search:
         rng = np.random.default_rng(self.seed + 2)
         try:
             tried = judged(self.problems[name].rows(rows), kernel, wanted, fold, sample, start, rng)
-            return [Judged(name, one) for one in tried]
+            return [Judged(name, self._ranked(one, rows)) for one in tried]
         except np.linalg.LinAlgError as error:
             return f"{kernel} kernel on {name} columns was passed over: {error}"
+
+    def _ranked(self, found: Candidate, rows: NDArray) -> Candidate:
+        return found if self.rank is None else replace(found, loss=self.rank(found.honest, rows))
 
     def members(self, chosen: list[Judged]) -> list[Member]:
         """The chosen machines solved for all rows, or as many as can be."""
@@ -144,13 +184,25 @@ class Search:
             self.notes.append(f"machines are solved for {MOST_ROWS} of {n} rows, drawn at random")
         size = min(n, MOST_ROWS)
         threads = 1 if size > ONE_AT_A_TIME else n_threads(None, size**3 * len(chosen))
-        return list(stream(partial(self._member, centers=centers), chosen, threads))
+        found = stream(partial(self._member, centers=centers), chosen, threads)
+        solved = [one for one in found if one is not None]
+        if not solved:
+            raise np.linalg.LinAlgError(
+                "no kernel machine could be solved for all rows: " + "; ".join(self.notes)
+            )
+        return solved
 
-    def _member(self, one: Judged, centers: NDArray | None) -> Member:
+    def _member(self, one: Judged, centers: NDArray | None) -> Member | None:
         problem, found = self.problems[one.preparation], one.candidate
         problem = problem if centers is None else problem.rows(centers)
         h, penalty = found.settings[-1]
-        a = coefficients(problem.under(found.L), found.kernel, h, penalty)
+        try:
+            a = coefficients(problem.under(found.L), found.kernel, h, penalty)
+        except np.linalg.LinAlgError as error:
+            self.notes.append(
+                f"{found.kernel} kernel on {one.preparation} columns fell out: {error}"
+            )
+            return None
         return Member(
             one.preparation,
             found.kernel,
@@ -183,6 +235,9 @@ class RidgeRule(Rule):
     kernels : tuple of {"gaussian", "laplace", "l1"}, default=all three
     n_rounds : {0, 1}, default=1
         0 learns no maps.
+    scoring : str or None, default=None
+        What ranks candidates: their squared error by default; "accuracy", "balanced_accuracy",
+        "log_loss" or "roc_auc" for classes, "r2" or "mean_absolute_error" for real targets.
     time_limit : float or None, default=None
         Seconds after which nothing more is tried; the best so far are averaged.
 
@@ -217,6 +272,7 @@ class RidgeRule(Rule):
         "n_members": [Interval(Integral, 1, None, closed="left")],
         "kernels": [tuple, list],
         "n_rounds": [Interval(Integral, 0, 1, closed="both")],
+        "scoring": [None, StrOptions(set(LOSSES))],
         "time_limit": [None, Interval(Real, 0, None, closed="neither")],
     }
 
@@ -226,11 +282,13 @@ class RidgeRule(Rule):
         *,
         kernels: Sequence[str] = ("gaussian", "laplace", "l1"),
         n_rounds: int = 1,
+        scoring: str | None = None,
         time_limit: float | None = None,
     ) -> None:
         self.n_members = n_members
         self.kernels = kernels
         self.n_rounds = n_rounds
+        self.scoring = scoring
         self.time_limit = time_limit
 
     @computing
@@ -265,13 +323,14 @@ class RidgeRule(Rule):
         X = block.X.astype(np.float64, copy=False)
         columns = {"plain": lambda: X, "quantile": lambda: quantiles.transform(X)}  # type: ignore[union-attr]
         R = (block.Y - summary.prior) / units
-        search = Search(
-            {name: Problem(columns[name](), R, w) for name in preparations},
+        search = MachineSearch(
+            {name: Regression(columns[name](), R, w) for name in preparations},
             self.kernels,
             self.n_members,
             self.n_rounds,
             seed,
             np.inf if self.time_limit is None else time.monotonic() + self.time_limit,
+            None if self.scoring is None else partial(self._ranking_loss, block.Y, summary, units),
         )
         ranked = search.run(progress)
         chosen = ranked[: self.n_members]
@@ -289,6 +348,17 @@ class RidgeRule(Rule):
         self.table_ = _table(search, ranked, len(chosen))
         self.function_ = AverageFunction().of(self.members_, quantiles, block, summary)
         return self
+
+    def _ranking_loss(
+        self, Y: NDArray, summary: Summary, units: Any, honest: NDArray, rows: NDArray
+    ) -> float:
+        """Loss of honest predictions by ``scoring``, lower is better."""
+        needs_classes, loss = LOSSES[str(self.scoring)]
+        if needs_classes and not summary.one_hot:
+            raise ValueError(f"`scoring`={self.scoring!r} is for classes and the targets are real.")
+        if not needs_classes and summary.one_hot:
+            raise ValueError(f"`scoring`={self.scoring!r} is for real targets, not for classes.")
+        return loss(honest * units + summary.prior, Y[rows])
 
     def hold(self, rows: NDArray, Y: NDArray, w: NDArray | None = None) -> RidgeRule:
         """Take the rows that answer: those that it was learned from."""
@@ -350,7 +420,7 @@ def _shares(values: NDArray, sharpness: float, floor: float) -> NDArray:
     return shares / shares.sum(1, keepdims=True)
 
 
-def _table(search: Search, ranked: list[Judged], n_members: int) -> dict[str, NDArray]:
+def _table(search: MachineSearch, ranked: list[Judged], n_members: int) -> dict[str, NDArray]:
     """Every candidate that was tried, in the manner of scikit-learn's ``cv_results_``."""
     final = {one.kind: (place, one) for place, one in enumerate(ranked)}
     kinds = sorted(search.sampled, key=lambda kind: final.get(kind, (len(ranked), None))[0])

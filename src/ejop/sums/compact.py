@@ -88,8 +88,8 @@ class CompactForm(PairForm):
         h = float(self.function.bandwidth_)
         # |x +- t e_j - x_i| <= h needs |x - x_i| <= h + t, and |x - x_i|^2 <= h^2 + the shift.
         reach = (h**2 + self.shift_bound(Q, tile)).clip(max=(h + self.farthest) ** 2)
-        D, slack = tile.squared_distances(Q, exclude)
-        near = self.engine.like(reach + slack, D)[:, None] >= D
+        D = tile.squared_distances(Q, exclude)
+        near = self.engine.like(tile.allowing(reach), D)[:, None] >= D
         kernel = self.function.kernel_rule
         return WeightedSums(*tile.compact_sums(Q, near, D, self.shifts, h, kernel))
 
@@ -117,10 +117,10 @@ class NearestForm(PairForm):
     def sums(self, Q: Any, tile: Any, exclude: NDArray | None = None) -> WeightedSums:
         """Sums over the k nearest rows of each shifted query; sums over tiles do not merge."""
         k, xp = int(self.function.n_neighbors), namespace(Q)
-        D, slack = tile.squared_distances(Q, exclude)
+        D = tile.squared_distances(Q, exclude)
         values, first = tile.smallest(D, k)
-        kth = self.engine.array(xp.amax(values, 1).clip(min=0), self.kind) + slack
+        kth = tile.allowing(self.engine.array(xp.amax(values, 1).clip(min=0), self.kind))
         bound = kth + 2 * self.shift_bound(Q, tile)
-        far = xp.minimum((xp.sqrt(kth) + 2 * self.farthest) ** 2, bound) + slack
+        far = tile.allowing(xp.minimum((xp.sqrt(kth) + 2 * self.farthest) ** 2, bound))
         near = self.engine.like(far, D)[:, None] >= D
         return WeightedSums(*tile.nearest_sums(Q, near, first, self.shifts, k))

@@ -1,4 +1,4 @@
-"""Compiled inner loops on plain arrays, the only place that imports numba.
+"""Compiled inner loops on plain arrays.
 
 Each function handles one block of query rows in one thread and releases the interpreter lock; the
 engine runs several blocks at a time. Compiled code is cached on disk. Arrays of sums have the
@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from ejop._compile import compiled
 
 # Sums may be reordered and contracted, which is what lets the loops vectorise; NaN and infinities
 # keep their meaning.
 _REORDER = {"reassoc", "contract"}
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def _profile(u2, inner, outer):
     """K at the squared ratio u2 for K(u) = (1 - u^inner)^outer, u <= 1."""
     if u2 > 1.0:
@@ -36,24 +37,42 @@ def _profile(u2, inner, outer):
     return value
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def _squared_distance(a, b):
     total = 0.0
     for j in range(a.shape[0]):
-        total += (a[j] - b[j]) * (a[j] - b[j])
+        difference = np.float64(a[j]) - b[j]
+        total += difference * difference
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled()
+def remeasure(D, Q, X, own, norms, share, far, reach):
+    """Squared distances (m, n) by products, measured again where they lost too many digits.
+
+    That is, up to ``share`` of |q|^2 + |x|^2 and, where that sum is over ``far``, up to ``reach``.
+    ``own`` (m,) and ``norms`` (n,) are the squared norms of the rows of Q and X once centred.
+    """
+    for q in range(D.shape[0]):
+        for i in range(D.shape[1]):
+            scale = own[q] + norms[i]
+            limit = share * scale
+            if scale > far:
+                limit = max(limit, reach)
+            if D[q, i] <= limit:
+                D[q, i] = _squared_distance(Q[q], X[i])
+
+
+@compiled(fastmath=_REORDER)
 def _largest_shift(a, b, step):
     """max_j 2 t_j |a_j - b_j|."""
     largest = 0.0
     for j in range(step.shape[0]):
-        largest = max(largest, 2.0 * step[j] * abs(a[j] - b[j]))
+        largest = max(largest, 2.0 * step[j] * abs(np.float64(a[j]) - b[j]))
     return largest
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def compact_sums(Q, X, near, labels, Y, weights, step, inv_h2, inner, outer, sums, mass):
     """Un-normalised compact-kernel sums at x + t e_j and x - t e_j for a block of queries.
 
@@ -91,13 +110,13 @@ def compact_sums(Q, X, near, labels, Y, weights, step, inv_h2, inner, outer, sum
             w = weights[i]
             if outer == 0:  # without branches, so that it vectorises
                 for j in range(s):
-                    cross = 2.0 * step[j] * (Q[q, j] - X[i, j])
+                    cross = 2.0 * step[j] * (np.float64(Q[q, j]) - X[i, j])
                     base = squared + step[j] * step[j]
                     both[j] = w if base + cross <= h2 else 0.0
                     both[s + j] = w if base - cross <= h2 else 0.0
             else:
                 for j in range(s):
-                    cross = 2.0 * step[j] * (Q[q, j] - X[i, j])
+                    cross = 2.0 * step[j] * (np.float64(Q[q, j]) - X[i, j])
                     base = squared + step[j] * step[j]
                     # |x +- t e_j - x_i|^2; rounding must not take it below zero
                     both[j] = w * _profile(max(base + cross, 0.0) * inv_h2, inner, outer)
@@ -119,7 +138,7 @@ def compact_sums(Q, X, near, labels, Y, weights, step, inv_h2, inner, outer, sum
                 sums[k, q, j] += constant[k]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _kth_smallest(values, k):
     """Value of rank k (0-based); reorders ``values``."""
     lo, hi = 0, values.shape[0] - 1
@@ -144,10 +163,10 @@ def _kth_smallest(values, k):
     return values[k]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _rank_neighbors(base, moved, sign, k, values, places):
-    """Places of the k smallest of base + sign * moved, ties to the earlier; ``values`` is
-    scratch."""
+    """Places of the k smallest of base + sign * moved, ties to the earlier, and how many there
+    are; ``values`` is scratch."""
     size = 0
     for a in range(base.shape[0]):
         value = base[a] + sign * moved[a]
@@ -160,14 +179,15 @@ def _rank_neighbors(base, moved, sign, k, values, places):
             values[b], places[b] = values[b - 1], places[b - 1]
             b -= 1
         values[b], places[b] = value, a
+    return size
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def neighbor_sums(Q, X, near, labels, Y, weights, step, k, sums, mass):
     """Sums over the k nearest rows at x + t e_j and x - t e_j, ranking candidates again.
 
-    ``near`` (m, n) must hold the k nearest rows of every shifted query; ``sums`` and ``mass`` are
-    as in :func:`compact_sums`.
+    ``near`` (m, n) must hold the k nearest rows of every shifted query; of fewer, all are summed.
+    ``sums`` and ``mass`` are as in :func:`compact_sums`.
     """
     m, d = Q.shape[0], step.shape[0]
     n = X.shape[0]
@@ -180,13 +200,16 @@ def neighbor_sums(Q, X, near, labels, Y, weights, step, k, sums, mass):
             if near[q, i]:
                 found[size] = i
                 size += 1
+        few = min(k, size)
+        if few == 0:
+            continue
         squared = np.empty(size)
         shift = np.empty(size)  # the most that any shift can change |x - x_i|^2 - t^2
         for a in range(size):
             squared[a] = _squared_distance(Q[q], X[found[a]])
             shift[a] = _largest_shift(Q[q], X[found[a]], step)
         # At every shift the k rows nearest to x keep the k-th value at or below this.
-        kth = _kth_smallest(squared.copy(), k - 1)
+        kth = _kth_smallest(squared.copy(), few - 1)
         ceiling = 0.0
         for a in range(size):
             if squared[a] <= kth:
@@ -204,13 +227,13 @@ def neighbor_sums(Q, X, near, labels, Y, weights, step, k, sums, mass):
             moved = np.empty((last - first, size))
             for a in range(size):
                 for j in range(first, last):
-                    moved[j - first, a] = 2.0 * step[j] * (Q[q, j] - X[order[a], j])
+                    moved[j - first, a] = 2.0 * step[j] * (np.float64(Q[q, j]) - X[order[a], j])
             for j in range(first, last):
                 row = moved[j - first]
                 for side in range(2):
-                    _rank_neighbors(base, row, 1.0 - 2.0 * side, k, values, chosen)
+                    few = _rank_neighbors(base, row, 1.0 - 2.0 * side, k, values, chosen)
                     place = side * d + j
-                    for b in range(k):
+                    for b in range(few):
                         i = order[chosen[b]]
                         mass[q, place] += weights[i]
                         if labels.shape[0] > 0:
@@ -220,7 +243,7 @@ def neighbor_sums(Q, X, near, labels, Y, weights, step, k, sums, mass):
                                 sums[c, q, place] += weights[i] * Y[i, c]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def weight_cutoffs(K, bits, shift, bias, tolerance, cutoffs, kept):
     """Per query the power of two below which all weights together hold at most ``tolerance``.
 
@@ -253,13 +276,13 @@ def weight_cutoffs(K, bits, shift, bias, tolerance, cutoffs, kept):
     return worst
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def _add_scaled(w, row, out):
     for j in range(row.shape[0]):
         out[j] += w * row[j]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def sparse_products(K, cutoffs, table, labels, Y, sums, total):
     """sum_i K_qi Y_ic table_ij over the weights that reach the query's cut-off.
 
@@ -288,7 +311,7 @@ _EXP64 = np.array([math.exp(0.5) / math.factorial(i) for i in range(14)])
 _EXP32 = _EXP64[:8].astype(np.float32)
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def softmax_quotient(plus, minus, scale, coefficients):
     """(softmax(plus) - softmax(minus)) * scale over the first axis, into ``plus``, for values
     within [0, 1]."""
@@ -330,7 +353,7 @@ def softmax_differences(plus, minus, step):
     return softmax_quotient(plus, minus, scale, coefficients)
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def l1_distances(Q, columns, out):
     """Add sum_j |q_j - z_ij| to ``out`` (m, n); ``columns`` (d, n) are those of the rows z."""
     m, d = Q.shape
@@ -344,7 +367,7 @@ def l1_distances(Q, columns, out):
                 row[i] += abs(x - column[i])
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def signed(K, x, z, out):
     """K_qi sign(x_q - z_i) into ``out``."""
     m, n = K.shape

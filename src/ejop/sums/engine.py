@@ -22,6 +22,10 @@ from ejop.executors.threads import pools_free
 from ejop.rows import Block, Summary, one_hot_labels
 
 PRECISIONS = ("float32", "tf32", "bf16", "float64")
+#: squared distances by products are measured again up to this many roundings of |q|^2 + |x|^2 ...
+DOUBTFUL = 2**16
+#: ... so that what is left is off by less than this share
+ROUNDING = 2.0**-11
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,8 @@ class Engine(ABC):
     prefix: str = ""
     #: whether rows are copied to where the engine computes
     on_device: bool = False
+    #: rounding of its products, in roundings of their type
+    coarseness: float = 1.0
 
     @abstractmethod
     def kind(self, wanted: np.dtype) -> np.dtype:
@@ -120,6 +126,10 @@ class Engine(ABC):
     @abstractmethod
     def product(self, A: Any, B: Any, out: Any = None, *, exact: bool = False) -> Any:
         """A @ B for a prepared B; ``exact`` keeps the accuracy of the type of A."""
+
+    @abstractmethod
+    def measured(self, Q: Any, X: Any) -> Any:
+        """|q - x|^2 (m, n) from differences of the rows, in float64."""
 
     @abstractmethod
     def gram(self, rows: Any) -> Any:
@@ -215,6 +225,14 @@ class HostEngine(Engine):
         """A @ B."""
         return np.matmul(A, B, out=out)
 
+    def measured(self, Q: NDArray, X: NDArray) -> NDArray:
+        """By a compiled loop."""
+        from ejop.sums.measured import measured_distances
+
+        out = np.empty((len(Q), len(X)))
+        measured_distances(np.ascontiguousarray(Q), np.ascontiguousarray(X), out)
+        return out
+
     def gram(self, rows: NDArray) -> NDArray:
         """R^T R for each of some matrices."""
         return np.matmul(rows.swapaxes(1, 2), rows).astype(np.float64, copy=False)
@@ -258,8 +276,14 @@ class HostEngine(Engine):
 
     def cholesky(self, K: NDArray) -> NDArray:
         """By LAPACK."""
-        with pools_free(len(K) ** 3):
-            return cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+        try:
+            with pools_free(len(K) ** 3):
+                return cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError as error:
+            raise np.linalg.LinAlgError(
+                f"the system of kernel ridge is singular up to rounding ({error}); raise "
+                "`penalty`, or take another `bandwidth`."
+            ) from error
 
     def solve(self, L: NDArray, B: NDArray, *, half: str = "") -> NDArray:
         """By LAPACK, without copies of L."""
@@ -317,32 +341,42 @@ def _mirrored(A: NDArray, piece: int = 512) -> NDArray:
     return A
 
 
-def squared_distances(Q: NDArray, X: NDArray, center: NDArray) -> tuple[NDArray, float]:
-    """|q - x_i|^2, shape (m, n), and how far rounding may have moved them.
+def squared_distances(
+    Q: NDArray, X: NDArray, center: NDArray, *, unit: float = 0.0, reach: float = 0.0
+) -> NDArray:
+    """|q - x_i|^2, shape (m, n), right to one part in two thousand; zero for equal rows alone.
 
-    Rows are centred a piece at a time, so that X may be large or mapped from disk.
+    They come from one product. Where that loses too many digits, between rows that are near to one
+    another and far from the centre, they are measured from the rows themselves; up to a distance
+    of ``reach`` also where rounding is more than a hundredth of the square of ``unit``. Rows are
+    centred a piece at a time, so that X may be large or mapped from disk.
 
     Examples
     --------
     >>> import numpy as np
     >>> from ejop.sums.engine import squared_distances
-    >>> squared_distances(np.array([[0.0, 3.0]]), np.array([[4.0, 0.0]]), np.zeros(2))[0]
+    >>> squared_distances(np.array([[0.0, 3.0]]), np.array([[4.0, 0.0]]), np.zeros(2))
     array([[25.]])
     """
-    A = Q.astype(X.dtype, copy=False) - center
+    from ejop.sums.compiled import remeasure
+
+    Q = np.ascontiguousarray(Q, dtype=X.dtype)
+    A = Q - center
     own = np.einsum("md,md->m", A, A)
     D = np.empty((len(A), len(X)), dtype=A.dtype)
-    largest = float(own.max(initial=0))
+    eps = float(np.finfo(D.dtype).eps)
+    far = unit**2 / (1600 * eps) if unit else np.inf
     for s in range(0, len(X), 4096):
-        B = X[s : s + 4096] - center
+        rows = np.ascontiguousarray(X[s : s + 4096])
+        B = rows - center
         norms = np.einsum("nd,nd->n", B, B)
         piece = D[:, s : s + 4096]
         np.matmul(A, B.T, out=piece)
         piece *= -2
         piece += norms
         piece += own[:, None]
-        largest = max(largest, float(norms.max()))
-    return D, 16 * float(np.finfo(D.dtype).eps) * largest
+        remeasure(piece, Q, rows, own, norms, DOUBTFUL * eps, far, reach**2)
+    return D
 
 
 class HostPairs:
@@ -366,13 +400,17 @@ class HostPairs:
         self.labels = np.empty(0, dtype=np.int64) if labels is None else labels
         self.low, self.high = summary.X.low, summary.X.high
 
-    def squared_distances(self, Q: NDArray, exclude: NDArray | None) -> tuple[NDArray, float]:
-        """Squared distances (m, n), infinite at rows to leave out, and what rounding may move."""
-        D, slack = squared_distances(Q, self.X, self.center)
+    def squared_distances(self, Q: NDArray, exclude: NDArray | None) -> NDArray:
+        """Squared distances (m, n), infinite at rows to leave out."""
+        D = squared_distances(Q, self.X, self.center)
         if exclude is not None:
             own = np.flatnonzero((exclude >= self.start) & (exclude < self.start + len(self.X)))
             D[own, exclude[own] - self.start] = np.inf
-        return D, slack
+        return D
+
+    def allowing(self, squared: NDArray) -> NDArray:
+        """Squared distances with room for the rounding of others."""
+        return squared * (1 + ROUNDING)
 
     def smallest(self, D: NDArray, k: int) -> tuple[NDArray, None]:
         """The k smallest squared distances of each query, in any order."""

@@ -63,6 +63,8 @@ class Request:
         Rows that will be asked for, and how many of them are training rows to leave out.
     solved : object, optional
         A system that was solved before, for functions that have one.
+    pairwise : bool
+        Measure distances pair by pair, for queries far beyond the rows.
     """
 
     step: Any
@@ -71,6 +73,7 @@ class Request:
     n_queries: int = 0
     n_excluded: int = 0
     solved: Any = None
+    pairwise: bool = False
 
     @property
     def shifts(self) -> NDArray | None:
@@ -120,6 +123,9 @@ def prepare(
     """
     if step is not None and not isinstance(step, str):
         step = np.array(step, dtype=np.float64)
+        d = function.summary_.n_features
+        if step.shape != (d,) or not np.all((step >= 0) & (step < np.inf)):
+            raise ValueError(f"`step`={step} must hold {d} finite numbers, none of them negative.")
     if step is None and not function.differentiable:
         raise ValueError(
             f"`step`='analytic' needs a function with a closed-form derivative and {function!r} "
@@ -208,7 +214,12 @@ class Form(ABC):
         self, Q: NDArray, exclude: NDArray | None = None, *, softmax: bool = False
     ) -> NDArray:
         """Jacobians (m, n_outputs, n_features) at rows of X, on the engine."""
-        return self._jacobian(self.queries(np.asarray(Q)), exclude, softmax)
+        form = self.suited(Q := np.asarray(Q))
+        return form._jacobian(form.queries(Q), exclude, softmax)
+
+    def suited(self, Q: NDArray) -> Form:
+        """The form for rows of a caller, which may lie anywhere."""
+        return self
 
     def jacobian_at(self, rows: NDArray, *, leave_out: bool, softmax: bool = False) -> NDArray:
         """Jacobians at training rows, each left out of its own estimate or not."""
@@ -221,16 +232,17 @@ class Form(ABC):
 
     def values(self, Q: NDArray, exclude: NDArray | None = None) -> NDArray:
         """Values of f at rows of X, (m, n_outputs), on the engine."""
-        Q = self.queries(np.asarray(Q))
-        found = self.means(self._total(Q, exclude), Q, lambda: self._prior(len(Q), exclude))
-        return found[0][:, :, 0].T
+        return self._means_at(Q, exclude)[0][:, :, 0].T
 
     def shifted(self, Q: NDArray, exclude: NDArray | None = None) -> tuple[NDArray, NDArray]:
         """Values at x + t_j e_j and at x - t_j e_j, each (m, n_outputs, n_features)."""
-        Q = self.queries(np.asarray(Q))
-        found = self.means(self._total(Q, exclude), Q, lambda: self._prior(len(Q), exclude))
-        plus, minus = (side.swapaxes(0, 1) for side in found)
+        plus, minus = (side.swapaxes(0, 1) for side in self._means_at(Q, exclude))
         return plus, minus
+
+    def _means_at(self, rows: NDArray, exclude: NDArray | None) -> tuple[Any, ...]:
+        form = self.suited(rows := np.asarray(rows))
+        Q = form.queries(rows)
+        return form.means(form._total(Q, exclude), Q, lambda: form._prior(len(Q), exclude))
 
     def _total(self, Q: Any, exclude: NDArray | None) -> WeightedSums:
         parts = (self.sums(Q, tile, exclude) for tile in self.tiles())

@@ -12,7 +12,7 @@ the derivative, [1] for values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,11 @@ from ejop.sums.weighted import NO_WEIGHT, WeightedSums, exponentiate
 
 #: largest |t z / h^2| whose exponential keeps full precision in sums
 EXPONENT_LIMIT = {np.dtype(np.float32): 40.0, np.dtype(np.float64): 300.0}
+#: largest eps * variance / h^2 of products: exponents of most rows are off by so much. The matrix
+#: is off by a tenth of that at the most, measured over clusters, heavy tails and dimensions.
+LOSS_LIMIT = {np.dtype(np.float32): 5e-4, np.dtype(np.float64): 1e-9}
+#: ... and of the few rows that are farthest out, as a multiple
+FAR_ROWS = 20
 #: logarithm of a query's largest weight above which its exponentials need no rescaling
 SAFE = {np.dtype(np.float32): -40.0, np.dtype(np.float64): -400.0}
 #: mass that local sums may neglect at a shifted point, as a share of all
@@ -59,6 +64,12 @@ def moment_table(engine: Engine, Z: Any, columns: int, pad: int) -> Any:
     table[:, : columns - 1] = Z[:, : columns - 1]
     table[:, columns - 1] = 1
     return table
+
+
+def log_weights(w: NDArray) -> NDArray:
+    """Logarithms of weights, some of which may be zero."""
+    with np.errstate(divide="ignore"):
+        return np.where(w > 0, np.log(w), NO_WEIGHT)
 
 
 def sorted_by_class(
@@ -100,6 +111,10 @@ class GaussianTile:
         Places of each class; None for real targets.
     Y : array of shape (n_places, n_outputs)
     table : factor of shape (n_places, n_columns)
+    log_w : ndarray of shape (n,), or None
+        Logarithms of the weights, for rows that are measured as they are.
+    offset : array of shape (n_places,), or None
+        The same on a device, by place.
     """
 
     start: int
@@ -111,6 +126,8 @@ class GaussianTile:
     slices: list[slice] | None
     Y: Any
     table: Any
+    log_w: Any = None
+    offset: Any = None
 
 
 class GaussianForm(Form):
@@ -124,15 +141,22 @@ class GaussianForm(Form):
         self.neglect, self.share = 0.0, 1.0
         self.tile_rows: int | None = None
         exponent, limit = self._exponent(), EXPONENT_LIMIT[self.kind]
-        self.direct = exponent > limit
-        if self.direct:
+        self.pairwise = request.pairwise or self._loses(self.kind)
+        self.direct = self.pairwise or exponent > limit
+        if self.pairwise:
+            reasons.append(
+                f"the bandwidth is too small against the range for products in {self.kind}: "
+                "distances are measured pair by pair"
+            )
+        elif self.direct:
             reasons.append(
                 f"exponents reach {exponent:.3g}, beyond {limit:g} for {self.kind}: "
-                "kernel matrices are shifted one feature at a time"
+                "rows are shifted one feature at a time"
             )
         elif self.step is not None:
             reasons.append(f"exponents reach {exponent:.3g}, under {limit:g}")
-        self.center = self.engine.array(self.summary.center, self.kind)
+        center = self.summary.center
+        self.center = self.engine.array(0 * center if self.pairwise else center, self.kind)
         self.middle = self.engine.array(self.summary.middle - self.summary.center, self.kind)
         if self.step is not None:
             self.tilts = self.engine.array(self.step / self.h2, self.kind)
@@ -145,17 +169,43 @@ class GaussianForm(Form):
 
     def _sum_type(self) -> tuple[np.dtype, list[str]]:
         """float64 for float32 data whose distances or exponents float32 cannot hold."""
-        kind = self.engine.kind(self.summary.dtype)
-        if kind == np.float64 or self.engine.on_device:
+        engine = self.engine
+        kind, single = engine.kind(self.summary.dtype), np.dtype(np.float32)
+        beyond = kind == single and self._exponent() > EXPONENT_LIMIT[kind] and not engine.on_device
+        if kind != single or not (beyond or self._loses(kind)):
             return kind, []
-        X, center = self.summary.X, self.summary.center
-        reach = float((np.maximum(X.high - center, center - X.low) ** 2).sum())
-        loss = np.finfo(np.float32).eps * reach / self.h2
-        if loss > 1e-2 or self._exponent() > EXPONENT_LIMIT[kind]:
-            return np.dtype(np.float64), [
-                "sums in float64: the bandwidth is too small against the range for float32"
-            ]
-        return kind, []
+        self.engine = engine.precise()
+        if self.engine.kind(np.dtype(np.float64)) == single:
+            raise ValueError(
+                f"the bandwidth, {np.sqrt(self.h2):.3g}, is too small against the range of `X` for "
+                f"float32, and {engine.describe()} has no other type; raise `bandwidth`, scale "
+                "the columns, or use device=None."
+            )
+        return np.dtype(np.float64), [
+            "sums in float64: the bandwidth is too small against the range for float32"
+        ]
+
+    def _loses(self, kind: np.dtype) -> bool:
+        """Whether products lose too many digits of |x - z|^2 / h^2."""
+        X, limit = self.summary.X, LOSS_LIMIT[kind] * self.engine.coarseness
+        unit = float(np.finfo(kind).eps) / self.h2
+        return unit * X.variance.sum() > limit or self._reach(X.low, X.high) * unit > (
+            FAR_ROWS * limit
+        )
+
+    def _reach(self, low: NDArray, high: NDArray) -> float:
+        """Squared distance from the centre to the farthest corner of a box."""
+        center = self.summary.X.mean
+        return float((np.maximum(high - center, center - low) ** 2).sum())
+
+    def suited(self, Q: NDArray) -> Form:
+        """For queries far beyond the rows, a form that measures distances pair by pair."""
+        if self.direct or self.engine.on_device or not len(Q):
+            return self
+        reach = self._reach(Q.min(0).astype(np.float64), Q.max(0).astype(np.float64))
+        if np.finfo(self.kind).eps * reach / self.h2 <= FAR_ROWS * LOSS_LIMIT[self.kind]:
+            return self
+        return GaussianForm(self.function, replace(self.request, pairwise=True))
 
     def _exponent(self) -> float:
         """Largest |t_j x_ij / h^2| once each column is centred at its mid-range."""
@@ -204,6 +254,10 @@ class GaussianForm(Form):
         per_query = (2 * rows + 3 * (self.c + 1) * self.columns) * size * self.engine.copies
         tables = rows * (self.d + (0 if self.direct else self.columns)) * size
         name = f"{self.engine.prefix}gaussian"
+        if self.measures:
+            return Cost(
+                f"{name}-direct", 32 * (self.c + 1) * self.columns, 0, 40 * n, 9 * n * self.d
+            )
         if self.direct:
             return Cost(f"{name}-direct", 2 * per_query, tables, 0, 9 * n * self.d)
         fixed, each = (tables, 0) if self.tile_rows is None else (0, tables)
@@ -227,6 +281,8 @@ class GaussianForm(Form):
         """Rows sorted by class with the table of their sums, on the engine."""
         engine, kind, n, d = self.engine, self.kind, len(block), self.d
         labels = one_hot_labels(block.Y) if self.summary.one_hot else None
+        if self.measures:
+            return self._as_they_are(block, labels)
         order, slices = sorted_by_class(labels, n, self.c, engine.alignment)
         real = order >= 0
         position = np.empty(n, dtype=np.int64)
@@ -235,12 +291,13 @@ class GaussianForm(Form):
         lifted = engine.empty((len(order), d + 2 + -(d + 2) % engine.alignment), kind)
         lifted[:, d:] = 0
         Z = lifted[:, :d]
-        Z[:] = engine.array(block.X)[places]
-        Z -= self.center
+        Z[:] = self.queries(block.X)[places]
         xp = namespace(lifted)
         offset = xp.einsum("nd,nd->n", Z, Z) / (-2 * self.h2)
+        if self.pairwise:
+            offset *= 0  # the logarithms of the weights alone
         if block.w is not None:
-            offset += xp.log(engine.array(block.w, kind))[places]
+            offset += engine.array(log_weights(block.w), kind)[places]
         Y = engine.array(block.Y, kind)[places]
         Z[dummies], Y[dummies], offset[dummies] = 0, 0, NO_WEIGHT
         lifted[:, d], lifted[:, d + 1] = offset, 1
@@ -257,6 +314,22 @@ class GaussianForm(Form):
             slices,
             Y,
             table,
+            offset=offset if self.pairwise else None,
+        )
+
+    @property
+    def measures(self) -> bool:
+        """Whether distances are measured pair by pair, from rows as they are."""
+        return self.direct and not self.engine.on_device
+
+    def _as_they_are(self, block: Block, labels: NDArray | None) -> GaussianTile:
+        """Rows in their own order and type, without a copy."""
+        n = len(block)
+        start = int(block.index[0]) if n else 0
+        labels = np.empty(0, dtype=np.int64) if labels is None else labels
+        log_w = np.zeros(n) if block.w is None else log_weights(block.w)
+        return GaussianTile(
+            start, n, block.X, None, np.arange(n), labels, None, block.Y, None, log_w
         )
 
     def _table(self, Z: Any) -> Any:
@@ -269,7 +342,11 @@ class GaussianForm(Form):
     # sums ---------------------------------------------------------------------------------------
 
     def queries(self, Q: NDArray) -> Any:
-        """Query rows centred, in the type of the sums."""
+        """Query rows centred, in the type of the sums; as they are where distances are measured."""
+        if self.measures:
+            return np.ascontiguousarray(Q)
+        if Q.dtype.itemsize > self.kind.itemsize and not self.pairwise:
+            return self.engine.array(Q - self.summary.center, self.kind)  # before it is rounded
         return self.engine.array(Q, self.kind) - self.center
 
     def _own_queries(self, rows: NDArray) -> Any:
@@ -281,6 +358,11 @@ class GaussianForm(Form):
     def log_kernel(self, Q: Any, tile: GaussianTile, exclude: NDArray | None) -> Any:
         """log K(x, z) + log weight for centred queries, (m, n_places)."""
         d = self.d
+        if self.pairwise:
+            L = self.engine.measured(Q, tile.Z)
+            L /= -2 * self.h2
+            L += tile.offset
+            return self._without_own(L, tile, exclude)
         lifted = self.engine.empty((len(Q), tile.lifted.shape[0]), self.kind)
         lifted[:, d:] = 0
         lifted[:, :d] = Q
@@ -288,6 +370,9 @@ class GaussianForm(Form):
         lifted[:, d] = 1
         lifted[:, d + 1] = namespace(Q).einsum("md,md->m", Q, Q) / (-2 * self.h2)
         L = self.engine.product(lifted, tile.lifted, exact=True)
+        return self._without_own(L, tile, exclude)
+
+    def _without_own(self, L: Any, tile: GaussianTile, exclude: NDArray | None) -> Any:
         if exclude is not None:
             own = np.flatnonzero((exclude >= tile.start) & (exclude < tile.start + tile.n))
             places = tile.position[exclude[own] - tile.start]
@@ -296,9 +381,11 @@ class GaussianForm(Form):
 
     def sums(self, Q: Any, tile: GaussianTile, exclude: NDArray | None = None) -> WeightedSums:
         """Weighted sums of the table, by output and in total, up to a factor of each query."""
+        if self.measures:
+            return self._measured_sums(Q, tile, exclude)
         L = self.log_kernel(Q, tile, exclude)
         if self.direct:
-            return self._direct_sums(L, tile)
+            return self._direct_sums(L, Q, tile)
         xp = namespace(L)
         top = xp.amax(L, 1, keepdims=True)
         if self.tile_rows is None and self.neglect == 0 and float(top.min()) > SAFE[self.kind]:
@@ -309,6 +396,17 @@ class GaussianForm(Form):
         products = self._sparse_products if self.neglect > 0 else self._products
         sums, total = products(K, tile)
         return WeightedSums(sums, total, top)
+
+    def _measured_sums(
+        self, Q: NDArray, tile: GaussianTile, exclude: NDArray | None
+    ) -> WeightedSums:
+        """The same sums from distances measured pair by pair: safe for any step and scale."""
+        from ejop.sums.measured import gaussian_sums
+
+        skip = np.full(len(Q), -1) if exclude is None else exclude - tile.start
+        tilts = None if self.step is None else self.tilts
+        rows = (tile.Z, tile.log_w, tile.labels, tile.Y, skip)
+        return WeightedSums(*gaussian_sums(Q, *rows, self.h2, tilts, self.columns, NO_WEIGHT))
 
     def _products(self, K: Any, tile: GaussianTile) -> tuple[Any, Any]:
         """One matrix product per output; with classes the total is their sum."""
@@ -333,20 +431,34 @@ class GaussianForm(Form):
         sparse_products(K, cutoffs, tile.table, tile.labels, tile.Y, sums, total)
         return sums, (sums.sum(0) if tile.slices is not None else total)
 
-    def _direct_sums(self, L: Any, tile: GaussianTile) -> WeightedSums:
-        """Sums one feature at a time, in the log domain: safe for any step and scale."""
+    def _direct_sums(self, L: Any, Q: Any, tile: GaussianTile) -> WeightedSums:
+        """Sums on a device one feature at a time, in the log domain: safe for any step."""
         d, m = self.d, len(L)
         xp = namespace(L)
+        if self.step is None:
+            return self._direct_moments(L, Q, tile)
         sums = self.engine.empty((self.c, m, 2 * d), self.kind)
         total, top = (self.engine.empty((m, 2 * d), self.kind) for _ in range(2))
         for j in range(d):
-            tilt = tile.Z[:, j] * self.tilts[j]
+            tilt = (tile.Z[:, j] - Q[:, j : j + 1]) * self.tilts[j]
             for column, sign in ((j, 1), (d + j, -1)):
                 K = L + sign * tilt
                 peak = xp.amax(K, 1, keepdims=True)
                 exponentiate(K, peak)
                 sums[:, :, column] = (K @ tile.Y).T
                 total[:, column], top[:, column] = K.sum(1), peak[:, 0]
+        return WeightedSums(sums, total, top)
+
+    def _direct_moments(self, L: Any, Q: Any, tile: GaussianTile) -> WeightedSums:
+        """Sums of [z - x | 1], or of [1], one feature at a time."""
+        top = namespace(L).amax(L, 1, keepdims=True)
+        K = exponentiate(L, top)
+        sums = self.engine.empty((self.c, len(K), self.columns), self.kind)
+        total = self.engine.empty((len(K), self.columns), self.kind)
+        sums[:, :, -1], total[:, -1] = (K @ tile.Y).T, K.sum(1)
+        for j in range(self.columns - 1):
+            moment = K * (tile.Z[:, j] - Q[:, j : j + 1])
+            sums[:, :, j], total[:, j] = (moment @ tile.Y).T, moment.sum(1)
         return WeightedSums(sums, total, top)
 
     def means(self, sums: WeightedSums, Q: Any, prior: Callable[[], NDArray]) -> tuple[Any, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ejop.arrays import namespace
+from ejop.arrays import is_tensor, namespace
+from ejop.rows import SIZES, as_numbers
 from ejop.sums.engine import HOST, Engine
 
 #: entries of group sums that are formed at once
@@ -25,7 +27,12 @@ def outer_product(J: ArrayLike) -> NDArray:
     array([[5., 1.],
            [1., 2.]])
     """
-    J = np.asarray(J, dtype=np.float64)
+    J = as_numbers("J", J)
+    if J.ndim != 3 or not J.size or not np.isfinite(J).all():
+        raise ValueError(
+            f"`J` of shape {J.shape} must be finite, of shape (n_samples, n_outputs, n_features) "
+            "and not empty."
+        )
     rows = J.reshape(-1, J.shape[-1])
     return rows.T @ rows / len(J)
 
@@ -70,6 +77,13 @@ class OuterProduct:
         batch: int = 1,
         engine: Engine = HOST,
     ) -> None:
+        for name, number in (
+            ("n_outputs", n_outputs),
+            ("n_features", n_features),
+            ("batch", batch),
+        ):
+            if not isinstance(number, Integral) or isinstance(number, bool) or number < 1:
+                raise ValueError(f"`{name}` must be a positive integer, got {number!r}.")
         shape = (n_features,) if diagonal else (n_features, n_features)
         self.n_outputs, self.n_features = n_outputs, n_features
         self.diagonal, self.batch, self.engine = diagonal, batch, engine
@@ -87,7 +101,7 @@ class OuterProduct:
         out[...] = 0
         return out
 
-    def add(self, J: Any, weights: ArrayLike | None = None) -> OuterProduct:
+    def add(self, J: Any, weights: ArrayLike | None = None, *, check: bool = True) -> OuterProduct:
         """Add the Jacobians of some rows.
 
         Parameters
@@ -95,7 +109,11 @@ class OuterProduct:
         J : array of shape (n_samples, n_outputs, n_features)
         weights : array-like of shape (n_samples,), optional
             Non-negative row weights; one each by default.
+        check : bool, default=True
+            Refuse derivatives that are not finite, before anything is added. Executors look at
+            :attr:`finite` once, at the end.
         """
+        J = _as_floats(J)
         if J.ndim != 3 or tuple(J.shape[1:]) != (self.n_outputs, self.n_features):
             raise ValueError(
                 f"`J` has shape {tuple(J.shape)}; (n_samples, {self.n_outputs}, {self.n_features}) "
@@ -104,7 +122,11 @@ class OuterProduct:
         m = len(J)
         if m == 0:
             return self
-        w = np.ones(m) if weights is None else np.asarray(weights, dtype=np.float64)
+        w = np.ones(m) if weights is None else _row_weights(weights, m)
+        if check and not bool(namespace(J).isfinite(J).all()):
+            raise ValueError(
+                "`J` contains NaN or infinity, and one such row would spoil every mean; drop it."
+            )
         if weights is not None:
             J = J * self.engine.like(self.engine.array(np.sqrt(w)), J)[:, None, None]
         whole = m // self.batch * self.batch
@@ -157,7 +179,7 @@ class OuterProduct:
     @property
     def finite(self) -> bool:
         """Whether every sum is a number."""
-        return bool(np.isfinite(self._sum).all())
+        return all(bool(np.isfinite(getattr(self, name)).all()) for name in _SUMS)
 
     def merge(self, other: OuterProduct) -> OuterProduct:
         """Add another accumulator's sums to this one; returns self."""
@@ -228,6 +250,27 @@ class OuterProduct:
 
 _NUMBERS = ("count", "weight", "n_groups", "_weight_squares")
 _SUMS = ("_sum", "_squares", "_weighted", "_outputs")
+
+
+def _as_floats(J: Any) -> Any:
+    """Derivatives as float32 or float64: squares of half precision are no numbers."""
+    if is_tensor(J):
+        kinds = (namespace(J).float32, namespace(J).float64)
+        return J if J.dtype in kinds else J.double()
+    J = np.asarray(J)
+    return J if J.dtype in SIZES else as_numbers("J", J)
+
+
+def _row_weights(weights: ArrayLike, m: int) -> NDArray:
+    w = as_numbers("weights", weights)
+    if w.shape != (m,):
+        raise ValueError(
+            f"`weights` has shape {w.shape} and `J` has {m} rows; pass one weight a row."
+        )
+    if not np.isfinite(w).all() or (w < 0).any():
+        worst = w[~(np.isfinite(w) & (w >= 0))][0]
+        raise ValueError(f"`weights` must be finite and not negative, got {worst}.")
+    return w
 
 
 def _sum_of_squares(J: Any, like: Any) -> Any:

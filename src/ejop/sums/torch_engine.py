@@ -33,6 +33,8 @@ FEW_TERMS = 1024
 MEMORY_SHARE = 0.6
 #: coordinates of pairs of rows held at once
 MAX_VALUES = 50_000_000
+#: share of a squared bandwidth that rounding may move a distance by before it is measured again
+LOSS = 1e-3
 #: matrices of centres that solving for ridge holds at once
 CENTER_MATRICES = 3
 
@@ -162,6 +164,16 @@ class TorchEngine(Engine):
             return False
         return exact or self.precision == "float32"
 
+    @property
+    def coarseness(self) -> float:  # type: ignore[override]
+        """Products of rounded factors keep three digits, and exponents need no more than these."""
+        return 20.0 if self.precision in ("tf32", "bf16") else 1.0
+
+    def measured(self, Q: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
+        """By the library's own loop."""
+        mode = "donot_use_mm_for_euclid_dist"
+        return load_torch().cdist(Q, X, compute_mode=mode).square_()
+
     def gram(self, rows: torch.Tensor) -> torch.Tensor:
         """R^T R for each of some matrices, in the precision of products, at least TF32."""
         engine = TorchEngine(self.device, "tf32") if self.precision == "bf16" else self
@@ -184,7 +196,9 @@ class TorchEngine(Engine):
         return TorchPairs(self, block, summary)
 
     def pair_queries(self, Q: NDArray, summary: Summary) -> torch.Tensor:
-        """Query rows, centred."""
+        """Query rows, centred before they are rounded."""
+        if np.dtype(Q.dtype).itemsize > self.kind(np.dtype(np.float64)).itemsize:
+            return self.array(Q - summary.center)
         return self.array(Q) - self.array(summary.center)
 
     def l1_distances(self, Q: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
@@ -347,15 +361,14 @@ class TorchPairs:
 
     def __init__(self, engine: TorchEngine, block: Block, summary: Summary) -> None:
         self.engine = engine
-        center = engine.array(summary.center)
         self.start, self.c = int(block.index[0]) if len(block) else 0, summary.n_outputs
-        self.X = engine.array(block.X) - center
+        self.X = engine.pair_queries(block.X, summary)
         self.norms = (self.X * self.X).sum(1)
         self.rows = engine.factor(self.X.T.contiguous(), exact=True)
         # how far rounding may move a squared distance that comes from a product
         self.slack = 256 * load_torch().finfo(self.X.dtype).eps * float(self.norms.max())
-        self.low = engine.array(summary.X.low) - center
-        self.high = engine.array(summary.X.high) - center
+        self.low = engine.pair_queries(summary.X.low, summary)
+        self.high = engine.pair_queries(summary.X.high, summary)
         w = engine.array(block.weights)[:, None]
         #: targets times weights, and the weights
         self.targets = load_torch().hstack([engine.array(block.Y) * w, w])
@@ -365,10 +378,8 @@ class TorchPairs:
             "all shifts in one kernel" if self.fused else "one shifted feature after the other"
         )
 
-    def squared_distances(
-        self, Q: torch.Tensor, exclude: NDArray | None
-    ) -> tuple[torch.Tensor, float]:
-        """Squared distances (m, n), infinite at rows to leave out, and what rounding may move."""
+    def squared_distances(self, Q: torch.Tensor, exclude: NDArray | None) -> torch.Tensor:
+        """Squared distances (m, n), infinite at rows to leave out."""
         D = self.engine.product(Q, self.rows, exact=True)
         D *= -2
         D += self.norms
@@ -378,7 +389,11 @@ class TorchPairs:
             own = np.flatnonzero((exclude >= self.start) & (exclude < self.start + len(self.X)))
             places = self.engine.index(exclude[own] - self.start)
             D[self.engine.index(own), places] = np.inf
-        return D, self.slack
+        return D
+
+    def allowing(self, squared: torch.Tensor) -> torch.Tensor:
+        """Squared distances with room for the rounding of others."""
+        return squared + self.slack
 
     def smallest(self, D: torch.Tensor, k: int) -> Any:
         """The k smallest squared distances of each query, and their rows."""
@@ -394,6 +409,8 @@ class TorchPairs:
         kernel: Any,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Sums (c, m, 2 s) and masses (m, 2 s) of a compact kernel at shifts along s features."""
+        if self.slack > LOSS * h**2:
+            D = self._remeasured(Q, near, D)
         if self.fused and len(step) == Q.shape[1]:
             return self._fused_compact(Q, near, D, self.engine.array(step), h, kernel)
         some = near.any(0).nonzero()[:, 0]
@@ -406,6 +423,14 @@ class TorchPairs:
                 weights = (1 - u.clamp(max=1) ** (kernel.inner / 2)) ** kernel.outer * (u <= 1)
                 out[:, :, column] = (weights @ targets).T
         return out[:-1], out[-1]
+
+    def _remeasured(self, Q: torch.Tensor, near: torch.Tensor, D: torch.Tensor) -> torch.Tensor:
+        """Squared distances with those of near pairs taken from the rows themselves."""
+        query, row = near.nonzero(as_tuple=True)
+        finite = D[query, row] < np.inf  # rows to leave out stay out
+        query, row = query[finite], row[finite]
+        D[query, row] = self._measured(Q, query, row, Q.new_zeros(1))[0]
+        return D
 
     def _fused_compact(
         self,

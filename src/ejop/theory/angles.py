@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import subspace_angles
 
 from ejop.metric import eigh_descending
+from ejop.rows import as_numbers
 from ejop.subspace import sin_theta
 
 
@@ -45,6 +46,10 @@ def principal_angles(X: NDArray, X_hat: NDArray) -> NDArray:
     >>> principal_angles(np.eye(2)[:, :1], np.array([[1.0], [1.0]])) / np.pi
     array([0.25])
     """
+    X, X_hat = as_numbers("X", X), as_numbers("X_hat", X_hat)
+    for name, basis in (("X", X), ("X_hat", X_hat)):
+        if not np.isfinite(basis).all():
+            raise ValueError(f"`{name}` contains NaN or infinity.")
     if X.ndim != 2 or X.shape != np.shape(X_hat):
         raise ValueError(
             f"`X` has shape {np.shape(X)} and `X_hat` {np.shape(X_hat)}; the angle matrix is "
@@ -84,6 +89,7 @@ def weyl(G: NDArray, G_hat: NDArray, norm: str = "spectral") -> Inequality:
     >>> round(left, 6), round(right, 6)
     (0.5, 0.5)
     """
+    G, G_hat = check_pair(G, G_hat)
     if norm not in ("spectral", "frobenius"):
         raise ValueError(f"`norm`={norm!r} is not known; choose 'spectral' or 'frobenius'.")
     moved = np.linalg.eigvalsh(G) - np.linalg.eigvalsh(G_hat)
@@ -129,6 +135,7 @@ def davis_kahan(G: NDArray, G_hat: NDArray, rank: int, *, reading: str = "proved
     True
     """
     check_reading(reading)
+    G, G_hat = check_pair(G, G_hat)
     d = len(G)
     if not 1 <= rank < d:
         raise ValueError(f"`rank`={rank} must lie between 1 and {d - 1}, one less than the size.")
@@ -139,6 +146,25 @@ def davis_kahan(G: NDArray, G_hat: NDArray, rank: int, *, reading: str = "proved
     moved = np.linalg.norm((G_hat - G) @ vectors[:, :rank], 2)
     left = sin_theta(vectors[:, :rank], vectors_hat[:, :rank])
     return Inequality(left, float(moved / gap) if gap > 0 else np.inf)
+
+
+def check_pair(G: NDArray, G_hat: NDArray) -> tuple[NDArray, NDArray]:
+    """Two symmetric matrices of one size, finite; the lemmas are about no others."""
+    G, G_hat = as_numbers("G", G), as_numbers("G_hat", G_hat)
+    if G.ndim != 2 or G.shape[0] != G.shape[1] or G.shape != G_hat.shape or not G.size:
+        raise ValueError(
+            f"`G` has shape {G.shape} and `G_hat` {G_hat.shape}; two square matrices of one size "
+            "are needed."
+        )
+    for name, M in (("G", G), ("G_hat", G_hat)):
+        if not np.isfinite(M).all():
+            raise ValueError(f"`{name}` contains NaN or infinity.")
+        if np.abs(M - M.T).max() > 1e-8 * np.abs(M).max():
+            raise ValueError(
+                f"`{name}` is not symmetric, and its eigenvalues are not those of its lower half; "
+                f"pass ({name} + {name}.T) / 2 if that is what is meant."
+            )
+    return G, G_hat
 
 
 def check_reading(reading: str) -> None:

@@ -9,8 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ejop.executors.expectation import ball_masses
 from ejop.executors.threads import computing
+from ejop.functions import check_bandwidth
 from ejop.kernels import get_kernel
 from ejop.quotients import check_step, mass_threshold
+from ejop.rows import as_numbers
 
 __all__ = [
     "boundary_mass",
@@ -59,8 +61,8 @@ def events(
     >>> events(X, np.array([[0.5], [0.0]]), 0.2, 0.4).ravel()
     array([ True, False])
     """
-    n, d = X.shape
-    masses = ball_masses(X, np.asarray(Q), check_step(step, d), bandwidth / 2)
+    n, d = np.shape(X)
+    masses = ball_masses(X, Q, check_step(step, d), check_bandwidth(bandwidth) / 2)
     return masses >= mass_threshold(n, d, delta)
 
 
@@ -89,11 +91,14 @@ def boundary_mass(X: NDArray, step: ArrayLike, support: Support) -> NDArray:
     >>> boundary_mass(X, 0.095, (0, 1)).round(3)
     array([0.198])
     """
+    X = _finite("X", X, 2)
     t, d = check_step(step, X.shape[1]), X.shape[1]
     if callable(support):
         inside: Callable[[NDArray], NDArray] = support
     else:
-        low, high = (np.broadcast_to(np.asarray(side, dtype=float), d) for side in support)
+        low, high = (np.broadcast_to(as_numbers("support", side), d) for side in support)
+        if not np.all(low < high):
+            raise ValueError(f"`support` has corners {low} and {high}; the second must be higher.")
 
         def inside(rows: NDArray) -> NDArray:
             return np.all((rows >= low) & (rows <= high), axis=1)
@@ -135,8 +140,11 @@ def modulus(
     >>> modulus(square, np.zeros((1, 2)), [0.1, 0.2])
     array([[0.2, 0.4]])
     """
+    X = _finite("X", X, 2)
     d = X.shape[1]
-    t, here = check_step(step, d), jacobian(X)
+    t, here = check_step(step, d), _finite("jacobian(X)", jacobian(X), 3)
+    if n_steps < 2:
+        raise ValueError(f"`n_steps`={n_steps} must be 2 at the least: both ends of the step.")
     found = np.zeros(here.shape[1:])
     for i, e in enumerate(np.eye(d)):
         for s in np.linspace(-t[i], t[i], n_steps):
@@ -170,7 +178,17 @@ def gradient_norm(jacobian: Callable[[NDArray], NDArray], X: NDArray) -> float:
     >>> gradient_norm(lambda X: np.tile([[[3.0, 4.0]]], (len(X), 1, 1)), np.zeros((2, 2)))
     5.0
     """
-    return float(np.linalg.norm(jacobian(X), axis=2).max())
+    found = _finite("jacobian(X)", jacobian(_finite("X", X, 2)), 3)
+    return float(np.linalg.norm(found, axis=2).max())
+
+
+def _finite(name: str, values: ArrayLike, ndim: int) -> NDArray:
+    found = as_numbers(name, values)
+    if found.ndim != ndim or not found.size or not np.isfinite(found).all():
+        raise ValueError(
+            f"`{name}` of shape {found.shape} must be finite, not empty and of {ndim} dimensions."
+        )
+    return found
 
 
 def noise_constant(
@@ -225,9 +243,13 @@ def noise_constant(
             f"`kernel`={kernel!r} has unbounded support and the bounds need a compact one; use "
             "'boxcar' or 'epanechnikov'."
         )
+    if n_classes < 1:
+        raise ValueError(f"`n_classes` must be 1 at the least, got {n_classes!r}.")
+    X = _finite("X", X, 2)
     n, d = X.shape
     Q = X if queries is None else X[queries]
-    masses = ball_masses(X, Q, check_step(step, d), bandwidth / 2)  # of the emptier shift
+    half_ball = check_bandwidth(bandwidth) / 2
+    masses = ball_masses(X, Q, check_step(step, d), half_ball)  # of the emptier shift
     enough = masses >= mass_threshold(n, d, delta)
     shares = np.where(enough, 1 / np.maximum(masses, 1), 0).mean(0).max()
     peak, half = rule(np.array([0.0, 0.25]))

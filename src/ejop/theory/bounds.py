@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ejop.quotients import check_delta
+from ejop.rows import as_numbers
 from ejop.theory.angles import check_reading
 
 
@@ -54,12 +56,25 @@ class Constants:
 
     def __post_init__(self) -> None:
         for name in ("n_samples", "n_features", "n_classes", "bandwidth", "step"):
-            if not getattr(self, name) > 0:
+            if not 0 < getattr(self, name) < np.inf:
                 raise ValueError(f"`{name}` must be positive, got {getattr(self, name)!r}.")
-        if not 0 < self.delta < 1:
-            raise ValueError(f"`delta` must lie between 0 and 1, got {self.delta!r}.")
+        for name in ("gradient", "noise"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ValueError(
+                    f"`{name}` bounds a size, so it is finite and not negative; got "
+                    f"{getattr(self, name)!r}."
+                )
+        check_delta(self.delta)
         for name in ("modulus", "boundary"):
-            values = np.broadcast_to(np.asarray(getattr(self, name), float), self.n_features)
+            found = as_numbers(name, getattr(self, name))
+            if found.shape not in ((), (self.n_features,)):
+                raise ValueError(
+                    f"`{name}` has shape {found.shape}; pass one number, or one for each of the "
+                    f"{self.n_features} features."
+                )
+            values = np.broadcast_to(found, self.n_features)
+            if not np.all((values >= 0) & (values < np.inf)):
+                raise ValueError(f"`{name}` must be finite and not negative, got {values}.")
             object.__setattr__(self, name, values)
 
 
@@ -334,14 +349,26 @@ def sin_theta_bound(
     bound : float
         Infinite where there is no gap. A sine is at most 1 in any case.
     """
-    values: NDArray = np.asarray(eigenvalues, dtype=float)
+    values: NDArray = check_spectrum("eigenvalues", eigenvalues)
     if not 1 <= rank < len(values):
         raise ValueError(f"`rank`={rank} must lie between 1 and {len(values) - 1}.")
-    left_out = values if estimated is None else np.asarray(estimated, dtype=float)
+    left_out = values if estimated is None else check_spectrum("estimated", estimated)
+    if len(left_out) != len(values):
+        raise ValueError(
+            f"`estimated` has {len(left_out)} eigenvalues and `eigenvalues` {len(values)}."
+        )
     gap = values[rank - 1] - left_out[rank]
     double = reading == "proved" and estimated is None
     bound = main_bound(constants, reading=reading) * (2 if double else 1)
     return float(bound / gap) if gap > 0 else np.inf
+
+
+def check_spectrum(name: str, values: ArrayLike) -> NDArray:
+    """Eigenvalues, finite and largest first."""
+    found = as_numbers(name, values)
+    if found.ndim != 1 or not np.isfinite(found).all() or (np.diff(found) > 0).any():
+        raise ValueError(f"`{name}` must be finite eigenvalues, largest first; got {found}.")
+    return found
 
 
 def recovery_bounds(
@@ -370,7 +397,7 @@ def recovery_bounds(
     -------
     sin_theta, null_eigenvalue : float
     """
-    if not smallest > 0:
+    if not 0 < smallest < np.inf:
         raise ValueError(
             f"`smallest` must be positive, got {smallest!r}: the theorem needs E[grad g grad g^T] "
             "to be nonsingular."

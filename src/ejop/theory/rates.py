@@ -100,9 +100,10 @@ def rates(n: ArrayLike, d: int, *, schedule: str = "logarithmic", exponent: floa
     sizes = np.atleast_1d(np.asarray(n, dtype=float))
     if schedule not in SCHEDULES:
         raise ValueError(f"`schedule`={schedule!r} is not known; choose {' or '.join(SCHEDULES)}.")
-    if (sizes < 3).any():
-        raise ValueError(f"`n` must be 3 at the least, got {sizes.min():g}.")
-    if d < 1:
+    if not np.all((sizes >= 3) & (sizes < np.inf)):
+        worst = sizes[~((sizes >= 3) & (sizes < np.inf))][0]
+        raise ValueError(f"`n` must be 3 at the least and finite, got {worst:g}.")
+    if not 1 <= d < np.inf:
         raise ValueError(f"`d` must be 1 at the least, got {d}.")
     if not 0 < exponent < 0.5:
         raise ValueError(

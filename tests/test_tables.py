@@ -1,0 +1,429 @@
+"""Tables are read as they are written, or refused: labels, missing values, fields, encodings."""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import zipfile
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from ejop.cli.app import run
+from ejop.cli.tables import read_table
+from ejop.cli.training import class_labels, known_labels, load_training
+from ejop.unpacking import unpacked_limit
+
+QUICK = ["--function", "kernel"]
+PACKERS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+
+
+@pytest.fixture
+def call(capsys):
+    """A command in this process: exit code, output, messages."""
+
+    def called(*args):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            run([*map(str, args)])
+        out, err = capsys.readouterr()
+        return stop.value.code or 0, out, err
+
+    return called
+
+
+def rows_of(labels, n=60, seed=0):
+    """A table whose label follows column a: one of ``labels`` in its lower half, and so on."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.random(n), rng.random(n)
+    return [
+        (labels[int(x * len(labels))], f"{x:.6f}", f"{y:.6f}") for x, y in zip(a, b, strict=True)
+    ]
+
+
+def write_csv(path, rows, header="label,a,b", end="\n"):
+    path.write_text(header + "\n" + "".join(",".join(row) + end for row in rows))
+    return path
+
+
+def written(path, content, **options):
+    data = content if isinstance(content, bytes) else content.encode()
+    path.write_bytes(data)
+    return read_table(path, **options)
+
+
+# fields -----------------------------------------------------------------------------------------
+
+
+def test_trailing_commas_do_not_move_the_columns(call, tmp_path):
+    path = write_csv(tmp_path / "t.csv", rows_of("01"), end=",\n")
+    code, out, err = call("fit", path, "-t", "label", "-o", tmp_path / "m.skops")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "line 2 has 4 fields and the header 3" in err
+    assert not (tmp_path / "m.skops").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a,b\n1,2\n3,4,5\n", "line 3 has 3 fields and the header 2"),
+        ("a,b\n1,2,\n3,4\n", "line 2 has 3 fields and the header 2"),
+        ("a,b\n1,2\n3\n", "line 3 has 1 field and the header 2"),
+        ("a,b\n1,2\n\n3,4\n5\n", "line 5 has 1 field"),
+        ('a,b\n"1\n2",3\n4\n', "line 4 has 1 field"),
+        ("a;b\n1;2;3\n", "line 2 has 3 fields"),
+        ('a,b\n1,"2\n3,4\n', "line 2 has|EOF inside string"),
+        ("a,b,a\n1,2,3\n", "several columns are called a$"),
+        ("a,b, a,b\n1,2,3,4\n", "several columns are called a, b$"),
+        ("a\n1\n\n2\n", 'line 3 is empty; write "" where a value is missing'),
+        ("a,b\n1,\x002\n", "line 2 holds a zero byte"),
+        ("", "it is empty"),
+        ("\n\n", "it is empty"),
+        ("a,b\n", "has no rows"),
+    ],
+)
+def test_lines_that_do_not_fit(tmp_path, text, words):
+    with pytest.raises(ValueError, match=words):
+        written(tmp_path / "t.csv", text)
+    with pytest.raises(ValueError, match=words):
+        written(tmp_path / "t.csv.gz", gzip.compress(text.encode()))
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("a,b\n1,2\n", [[1, 2]]),
+        ("\n a , b\n\n1,2\r\n  \n3, 4\n\n", [[1, 2], [3, 4]]),
+        ('a,b\n"1",2\n"3","4"', [[1, 2], [3, 4]]),
+        ("a;b\n1;2\n", [[1, 2]]),
+        ("\ufeffa,b\n1,2\n", [[1, 2]]),
+        ("a,b\r1,2\r3,4\r", [[1, 2], [3, 4]]),
+    ],
+)
+def test_lines_that_fit(tmp_path, text, values):
+    frame = written(tmp_path / "t.csv", text)
+    assert frame.columns.tolist() == ["a", "b"]
+    assert frame.to_numpy().tolist() == values
+
+
+def test_long_texts_and_one_column(tmp_path):
+    long = "x" * 300_000
+    frame = written(tmp_path / "t.csv", f'a,b\n1,{long}\n2,"{long}\n{long}"\n')
+    assert frame["b"].str.len().tolist() == [300_000, 600_001]
+    frame = written(tmp_path / "one.csv", 'a\n1\n""\n3\n\n\n')
+    assert frame["a"].isna().tolist() == [False, True, False]
+
+
+def test_duplicate_columns_of_parquet(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    twice = pa.table([pa.array([1, 2]), pa.array([3, 4])], names=["a", "a"])
+    pq.write_table(twice, tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="several columns are called a"):
+        read_table(tmp_path / "t.parquet")
+
+
+# labels -----------------------------------------------------------------------------------------
+
+LABELS = {
+    "beyond float64": ["1234567890123456789", "1234567890123456788"],
+    "neighbours of 2**53": ["9007199254740992", "9007199254740993"],
+    "ZIP codes": ["01234", "1234", "90210"],
+    "zeros in front": ["007", "7"],
+    "signs": ["+1", "-1"],
+    "unsigned": ["18446744073709551615", "18446744073709551614"],
+    "beyond 64 bits": ["36893488147419103232", "36893488147419103233"],
+    "decimals": ["1.0", "1.10", "1.1"],
+    "whole with decimals": ["1.0", "2.0"],
+    "NA": ["NA", "SA", "EU"],
+    "null": ["null", "void"],
+    "None": ["None", "Some"],
+    "booleans": ["True", "False"],
+    "plain": ["0", "1", "2"],
+    "spaces inside": ["a b", "a  b"],
+    "letters": ["é", "e"],
+}
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+def test_labels_stay_what_the_file_says(labels, call, tmp_path):
+    path = write_csv(tmp_path / "t.csv", rows_of(labels))
+    model, task = tmp_path / "m.skops", ["--task", "classification"]
+    code, _, err = call("fit", path, "-t", "label", "-o", model, *QUICK, *task)
+    assert code == 0, err
+    code, out, err = call("predict", model, path)
+    assert code == 0, err
+    said = [line.lstrip("'") for line in out.splitlines()[1:]]
+    assert set(said) <= set(labels)
+    assert len(set(said)) > 1
+    truth = [row[0] for row in rows_of(labels)]
+    share = np.mean([one == other for one, other in zip(said, truth, strict=True)])
+    assert share > 0.7
+    assert f"{share:.1%} of 60 rows are right" in err
+    code, out, _ = call("inspect", model, "--json")
+    assert set(json.loads(out)["about"]["classes"]) == set(labels)
+
+
+def test_codes_are_classes_however_many(call, tmp_path):
+    path = write_csv(tmp_path / "t.csv", rows_of([f"{n:05d}" for n in range(40)], 200))
+    code, _, err = call("fit", path, "-t", "label", "-o", tmp_path / "m.skops", *QUICK)
+    assert code == 0, err
+    assert "classification: label is a code with leading zeros" in err
+
+
+BIG = 2**62 + 1
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        (pl.Series([BIG, BIG + 1, None, BIG]), [BIG, BIG + 1, BIG]),
+        (pl.Series([2**63, 2**63 + 1, None], dtype=pl.UInt64), [2**63, 2**63 + 1]),
+        (pl.Series([1, 2, None], dtype=pl.Int8), [1, 2]),
+        (pl.Series([1.0, 2.0, None]), [1, 2]),
+        (pl.Series([0.5, 1.5, None]), ["0.5", "1.5"]),
+        (pl.Series(["01", "1", None]), ["01", "1"]),
+        (pl.Series(["NA", "x", None]), ["NA", "x"]),
+        (pl.Series([True, False, None]), ["true", "false"]),
+        (pl.Series([Decimal(BIG), Decimal(BIG + 1), None]), [BIG, BIG + 1]),
+    ],
+)
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_labels_of_parquet_and_arrow(values, labels, ending, tmp_path):
+    frame = pl.DataFrame({"label": values, "a": [float(n) for n in range(len(values))]})
+    path = tmp_path / f"t.{ending}"
+    frame.write_parquet(path) if ending == "parquet" else frame.write_ipc(path)
+    found = read_table(path, text=["label"])["label"]
+    assert class_labels(found[found.notna()]).tolist() == labels
+
+
+def test_labels_of_another_file_are_recognised():
+    def found(values, classes):
+        return known_labels(pd.Series(values), np.array(classes)).tolist()
+
+    assert found(["1.0", "2.00", "3"], [1, 2]) == ["1", "2", "3"]
+    assert found([1.0, 2.0], ["1.0", "2.0"]) == ["1.0", "2.0"]
+    assert found([True, False], ["True", "False"]) == ["True", "False"]
+    assert found(["1.0", "1"], ["1.0", "1"]) == ["1.0", "1"]
+    assert found(["007", "7"], ["007", "7"]) == ["007", "7"]
+    assert found(["7.0"], ["007", "8"]) == ["7.0"]
+
+
+# missing values ---------------------------------------------------------------------------------
+
+
+def test_words_are_levels_and_empty_fields_are_missing(tmp_path):
+    text = "level,number,flag,label\nNA,1,TRUE,NA\nnull,NA,NA,x\n,,,\nx,2.5,FALSE,null\n"
+    frame = written(tmp_path / "t.csv", text, text=["label"])
+    assert frame["level"].fillna("gone").tolist() == ["NA", "null", "gone", "x"]
+    assert frame["label"].fillna("gone").tolist() == ["NA", "x", "gone", "null"]
+    assert frame["number"].fillna(-1).tolist() == [1, -1, -1, 2.5]
+    assert frame["flag"].isna().tolist() == [False, True, True, False]
+    frame = written(tmp_path / "t.csv", text, missing=["NA", "2.5"])
+    assert frame["level"].isna().tolist() == [True, False, True, False]
+    assert frame["number"].isna().tolist() == [False, True, True, True]
+    frame = written(tmp_path / "t.csv", "n,m\nNA,NA\n", valued=["n"])
+    assert frame["n"].isna().all()
+    assert frame["m"].tolist() == ["NA"]
+
+
+def test_missing_words_are_told_and_kept_with_the_model(call, tmp_path):
+    rows = [(*row, ("NA", "red", "blue")[i % 3]) for i, row in enumerate(rows_of(["NA", "EU"]))]
+    path = write_csv(tmp_path / "t.csv", rows, "label,a,b,colour")
+    model = tmp_path / "m.skops"
+    code, _, err = call("fit", path, "-t", "label", "-o", model, *QUICK)
+    assert code == 0, err
+    assert "NA is a class of label in" in err
+    assert "NA is a level of colour in 20 rows; --missing NA would make it missing" in err
+    assert "one-hot encoded: colour (3 levels)" in err
+    numbered = [(*row[:3], row[3]) for row in rows if row[0] != "NA"]
+    numbered = [(str(i % 2), *row[1:]) for i, row in enumerate(numbered)]
+    write_csv(path, numbered, "label,a,b,colour")
+    code, _, err = call("fit", path, "-t", "label", "-o", model, *QUICK, "--missing", "NA")
+    assert code == 0, err
+    assert "one-hot encoded: colour (2 levels)" in err
+    code, _, err = call("predict", model, path)
+    assert code == 0, err
+    assert "missing values of colour filled in" in err
+
+
+def test_numbers_and_their_missing_words_in_new_rows(call, tmp_path):
+    path = write_csv(tmp_path / "t.csv", rows_of("xy"))
+    model = tmp_path / "m.skops"
+    assert call("fit", path, "-t", "label", "-o", model, *QUICK)[0] == 0
+    write_csv(tmp_path / "new.csv", [("NA", "0.5")], "a,b")
+    code, out, err = call("predict", model, tmp_path / "new.csv")
+    assert (code, len(out.split())) == (0, 2), err
+    assert "1 missing value of a filled in" in err
+
+
+def test_a_target_with_missing_numbers(tmp_path, capsys):
+    rows = [("NA" if i == 3 else row[0], *row[1:]) for i, row in enumerate(rows_of("12"))]
+    training = load_training(write_csv(tmp_path / "t.csv", rows), "label")
+    assert "dropped 1 row without label" in capsys.readouterr().err
+    assert sorted(set(training.y.tolist())) == [1, 2]
+
+
+# encodings --------------------------------------------------------------------------------------
+
+ACCENTS = "ville,a\nOrléans,1\nNîmes,2\n"
+
+
+def test_encodings_have_a_remedy(tmp_path):
+    plain = written(tmp_path / "t.csv", ACCENTS)
+    for encoding in ("latin-1", "cp1252", "utf-16", "utf-16-le", "utf-8", "UTF8", "utf-8-sig"):
+        frame = written(tmp_path / "t.csv", ACCENTS.encode(encoding), encoding=encoding)
+        pd.testing.assert_frame_equal(frame, plain)
+    wrong = {
+        "latin-1": r"byte 11 \(line 2, 0xe9\) is no UTF-8; add --encoding latin-1",
+        "utf-16": "it is UTF-16, not UTF-8; add --encoding utf-16",
+        "utf-16-le": "line 1 holds a zero byte.*--encoding utf-16-le",
+    }
+    for encoding, words in wrong.items():
+        with pytest.raises(ValueError, match=words):
+            written(tmp_path / "t.csv", ACCENTS.encode(encoding))
+    far = b"a,b\n" + b"1,2\n" * 700_000 + b"1,\xe9\n"
+    with pytest.raises(ValueError, match=r"byte 2800006 \(line 700002, 0xe9\)"):
+        written(tmp_path / "t.csv", far)
+    with pytest.raises(ValueError, match=r"utf-16 .* add --encoding utf-16-le"):
+        written(tmp_path / "t.csv", b"a,b\n1,2\n", encoding="utf-16")
+    for name in ("klingon", "hex"):
+        with pytest.raises(ValueError, match=f"--encoding '{name}' is not known"):
+            written(tmp_path / "t.csv", ACCENTS, encoding=name)
+
+
+def test_encoding_in_every_command(call, tmp_path):
+    rows = [(*row, "é" if i % 2 else "e") for i, row in enumerate(rows_of(["é", "e"]))]
+    path = tmp_path / "t.csv"
+    text = "label,a,b,f\n" + "".join(",".join(row) + "\n" for row in rows)
+    path.write_bytes(text.encode("latin-1"))
+    model, add = tmp_path / "m.skops", ["--encoding", "latin-1"]
+    for args in [
+        ("fit", path, "-t", "label", "-o", model, *QUICK),
+        ("predict", model, path),
+        ("transform", model, path),
+        ("explain", model, path, "--row", 1),
+        ("report", model, path, "-o", tmp_path / "r.html"),
+        ("compare", path, "-t", "label", "--runs", 1, "--methods", "euclid"),
+    ]:
+        code, _, err = call(*args, *add)
+        assert code == 0, err
+        code, _, err = call(*args)
+        assert (code, err.count("\n")) == (1, 1)
+        assert "add --encoding latin-1" in err
+
+
+# names that are more than names --------------------------------------------------------------
+
+ESCAPE = "\x1b[2J\x1b[31mred\x1b]0;title\x07"
+
+
+def test_names_from_files_are_never_obeyed(call, tmp_path):
+    rows = [(*row, ("x", "y")[i % 2]) for i, row in enumerate(rows_of([f"yes{ESCAPE}", "no"]))]
+    header = f'"label{ESCAPE}",a{ESCAPE},[bold]b :smile:,c\u202eevil'
+    path, model = tmp_path / f"t{ESCAPE.replace('/', '')}.csv", tmp_path / "m.skops"
+    write_csv(path, rows, header)
+    shown = []
+    for args in [
+        ("fit", path, "-t", f"label{ESCAPE}", "-o", model, *QUICK),
+        ("inspect", model),
+        ("explain", model, path, "--row", 1),
+        ("predict", model, path, "--out", tmp_path / "p.csv"),
+        ("fit", path, "-t", "lable", "-o", model),
+        ("compare", path, "-t", f"label{ESCAPE}", "--runs", 1, "--methods", "euclid"),
+    ]:
+        _, out, err = call(*args)
+        shown.append(out + err)
+        assert not set("\x1b\x07\u202e") & set(out + err), args
+    assert "label\\x1b[2J" in shown[1]
+    assert "[bold]b :smile:" in shown[2]
+
+
+def test_formulas_are_quoted_in_csv(call, tmp_path):
+    labels = ["=cmd|'/C calc'!A0", "@SUM(1)", "-1", "+2.5e3"]
+    path = write_csv(tmp_path / "t.csv", rows_of(labels, 120), "label,=a,b")
+    model = tmp_path / "m.skops"
+    code, _, err = call("fit", path, "-t", "label", "-o", model, *QUICK)
+    assert code == 0, err
+    for ending in ("csv", "tsv"):
+        code, _, err = call("predict", model, path, "--out", tmp_path / f"p.{ending}")
+        assert code == 0
+        assert "texts that a spreadsheet would run" in err
+        said = set((tmp_path / f"p.{ending}").read_text().split("\n")[1:-1])
+        assert said == {"'=cmd|'/C calc'!A0", "'@SUM(1)", "-1", "+2.5e3"}
+    code, out, _ = call("explain", model, path)
+    assert out.startswith("prediction,'=a,b\n")
+    assert call("predict", model, path, "--out", tmp_path / "p.parquet")[0] == 0
+    assert set(pd.read_parquet(tmp_path / "p.parquet")["prediction"]) == set(labels)
+
+
+def test_numbers_are_never_quoted(call, tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    np.savez(tmp_path / "t.npz", X=X, y=-np.abs(X[:, 0]))
+    assert call("fit", tmp_path / "t.npz", "-o", tmp_path / "m.skops", *QUICK)[0] == 0
+    code, out, err = call("predict", tmp_path / "m.skops", tmp_path / "t.npz")
+    assert (code, "spreadsheet" in err) == (0, False)
+    assert all(float(line) < 0 for line in out.split()[1:])
+
+
+# archives ---------------------------------------------------------------------------------------
+
+
+def test_packed_tables(tmp_path):
+    text = "a,b\n1,x\n2,y\n"
+    for ending, pack in PACKERS.items():
+        frame = written(tmp_path / f"t.csv{ending}", pack(text.encode()))
+        assert frame["a"].tolist() == [1, 2]
+    pl.DataFrame({"a": [1, 2]}).write_csv(tmp_path / "plain.csv")
+    import pyarrow as pa
+
+    with pa.CompressedOutputStream(str(tmp_path / "t.csv.zst"), "zstd") as file:
+        file.write(text.encode())
+    assert read_table(tmp_path / "t.csv.zst")["b"].tolist() == ["x", "y"]
+
+
+@pytest.mark.parametrize("ending", PACKERS)
+def test_damaged_archives(ending, tmp_path):
+    whole = PACKERS[ending](b"a,b\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(5000)))
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 255
+    for data in (whole[: len(whole) // 2], bytes(flipped), b"no archive at all", whole[:-4]):
+        with pytest.raises(ValueError, match=f"cannot read .*it is damaged, or no {ending} file"):
+            written(tmp_path / f"t.csv{ending}", data)
+
+
+def test_bombs_are_not_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr("ejop.unpacking.LEAST", 2**20)
+    zeros = b"a,b\n" + b"0,0\n" * 2**20
+    for ending, pack in PACKERS.items():
+        with pytest.raises(ValueError, match=r"unpacks to .* over the limit of 1 MiB"):
+            written(tmp_path / f"t.csv{ending}", pack(zeros))
+    np.savez_compressed(tmp_path / "t.npz", X=np.zeros((2**18, 2)))
+    with pytest.raises(ValueError, match="unpacks to"):
+        read_table(tmp_path / "t.npz")
+    pl.DataFrame({"a": np.zeros(2**20)}).write_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="unpacks to"):
+        read_table(tmp_path / "t.parquet")
+    pl.DataFrame({"a": np.zeros(2**20)}).write_ipc(tmp_path / "t.arrow", compression="zstd")
+    with pytest.raises(ValueError, match="unpacks to"):
+        read_table(tmp_path / "t.arrow")
+    assert unpacked_limit(10) == 2**20
+    assert unpacked_limit(2**20) == 20 * 2**20
+
+
+def test_an_npz_that_says_too_much(tmp_path):
+    path = tmp_path / "t.npz"
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (2**45, 2**10)}
+    )
+    for data in (header.getvalue(), b"\x93NUMPY\x01\x00\x10\x00{broken header   ", b""):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("X.npy", data)
+        with pytest.raises(ValueError, match="cannot read"):
+            read_table(path)
