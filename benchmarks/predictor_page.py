@@ -274,6 +274,11 @@ def missing(runs: Runs, methods: list[str]) -> list[str]:
     few = [TITLES[m] for m in methods if any(len(runs.splits(n, m)) < 3 for n in SETS)]
     if few:
         lines.append(f"- Fewer than three splits on some set: {', '.join(few)}.")
+    notes: dict[tuple[str, str], list[str]] = {}
+    for (name, _, m, _), record in runs.good.items():
+        if "note" in record:
+            notes.setdefault((TITLES.get(m, m), record["note"]), []).append(name)
+    lines += [f"- {m} on {', '.join(names)}: {note}." for (m, note), names in notes.items()]
     lines.append("- The ablation without diagonal maps: the rule has no parameter for it.")
     return lines
 
