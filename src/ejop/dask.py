@@ -127,7 +127,8 @@ class DaskEJOPClassifier(DaskPredictor, EJOPClassifier):
     >>> X, y = load_iris(return_X_y=True)
     >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"):
     ...     rows = da.from_array(X, chunks=(50, -1))
-    ...     model = DaskEJOPClassifier("knn", function="kernel", scale="none", random_state=0).fit(rows, y)
+    ...     model = DaskEJOPClassifier("knn", function="kernel", scale="none", random_state=0)
+    ...     model.fit(rows, y)
     ...     shares = model.predict_proba(rows).compute()
     ...     local = model.to_local()
     >>> bool(abs(shares - local.predict_proba(X)).max() < 1e-12)
