@@ -363,11 +363,16 @@ class OuterProductEstimator(LinearMetricEstimator):
         total: OuterProduct,
         plan: Any,
         engine: Engine = HOST,
+        units: NDArray | float | None = None,
     ) -> None:
-        """All fitted state at once, so that an interrupted fit leaves none."""
+        """All fitted state at once, so that an interrupted fit leaves none.
+
+        A metric of targets in ``units`` is that of a function chosen by its errors: where it is
+        flat, a note says so instead of a warning on bandwidths.
+        """
         metric = total.mean()
         values, vectors = eigh_descending(metric, engine.eigh)
-        flat = values[0] <= self._rounding(function, step)
+        flat = values[0] <= self._rounding(function, step, 1.0 if units is None else units)
         rows = components(
             np.zeros_like(values) if flat else values,
             vectors,
@@ -375,7 +380,10 @@ class OuterProductEstimator(LinearMetricEstimator):
             shrinkage=self.shrinkage,
             n_components=self.n_components,
         )
-        if flat:
+        if flat and units is not None:
+            metric, values = np.zeros_like(metric), np.zeros_like(values)
+            plan.notes.append("no column changes the answer, so that the metric is Euclidean")
+        elif flat:
             warnings.warn(
                 "every difference is zero, so no direction is preferred and the metric is "
                 "Euclidean; raise `bandwidth` or `step`, lower `min_mass` if it is set, or try "
@@ -397,11 +405,13 @@ class OuterProductEstimator(LinearMetricEstimator):
         self.step_ = None if step is None else (step[0] if np.ptp(step) == 0 else step)
         self.n_queries_ = total.count
 
-    def _rounding(self, function: Function, step: NDArray | None) -> float:
+    def _rounding(
+        self, function: Function, step: NDArray | None, units: NDArray | float = 1.0
+    ) -> float:
         """Largest eigenvalue that rounding alone can give: (64 eps range(Y) / 2t)^2 d."""
         t = getattr(function, "bandwidth_", 1.0) if step is None else step.min()
         summary = function.summary_
-        spread = float(summary.Y.high.max() - summary.Y.low.min())
+        spread = float(np.max(summary.Y.high / units) - np.min(summary.Y.low / units))
         noise = 64 * np.finfo(summary.dtype).eps * spread / (2 * t)
         return noise**2 * function.n_features_in_
 

@@ -188,9 +188,8 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         return self.classes_[votes.winners()]
 
     def _shares(self, votes: Votes) -> NDArray:
-        if self.rule_.chooses:
-            return self.rule_.shares(votes.values)
-        values = np.clip(votes.values, 0, None)
+        rule = self.rule_
+        values = rule.shares(votes.values) if rule.chooses else np.clip(votes.values, 0, None)
         values[np.arange(len(values)), votes.winners()] += TIE  # the largest share is predicted
         return values / values.sum(1, keepdims=True)
 
@@ -246,10 +245,10 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         inside : ndarray of bool, shape (n_samples, n_classes)
         """
         rule = self._honest_rule(coverage)
-        known = rule.shares(rule.honest_.astype(np.float64))
+        known = rule.shares(rule.honest_)
         truth = rule.targets_[rule.judged_].astype(bool)
         limit = rule.score_limit(1 - known[truth], coverage)
-        shares = rule.shares(self._votes(X).values)
+        shares = self._shares(self._votes(X))
         inside = shares >= 1 - limit
         inside[np.arange(len(shares)), shares.argmax(1)] = True
         return follow(inside, X)

@@ -173,7 +173,7 @@ class Predictor(LinearMetricEstimator):
         power = 1.0 if self.power == "auto" else float(self.power)
         rank = None if self.n_components == "auto" else self.n_components
         L = components(values, vectors, power=power, n_components=rank)
-        judged = Votes.plain(rule.honest_.astype(np.float64))
+        judged = Votes.plain(rule.honest_)
         self.best_score_ = self._evaluate(judged, targets, rule.judged_)[0]
         self.best_params_ = {"scale": scale, "members": [str(one) for one in rule.members_]}
         self.cv_results_ = rule.table_
@@ -525,4 +525,4 @@ def mean_metric(metric: Any, function: Any, units: NDArray | float, seed: int) -
     plan.n_queries = total.count
     metric.n_features_in_ = summary.n_features
     metric.classes_ = np.arange(summary.n_outputs)
-    metric.store(function, None, total, plan)
+    metric.store(function, None, total, plan, units=units)
