@@ -67,7 +67,7 @@ class ModelForm(Form):
         plus, minus = (part.swapaxes(0, 1) for part in self.means(sums, Q, prior))
         up, down = self._shifted(Q)
         taken = (up - down) / 2
-        if not taken.all():
+        if self.step is not None and not taken.all():
             rows, columns = np.nonzero(taken == 0)
             x, t = Q[rows[0], columns[0]], self.step[columns[0]]
             raise ValueError(
