@@ -203,8 +203,11 @@ class OwnSmoother(Function):
 
     divisible = True
 
+    def __init__(self, bandwidth=1.0):
+        self.bandwidth = bandwidth
+
     def _choose(self, rows):
-        self.bandwidth_ = 1.0
+        self.bandwidth_ = self.bandwidth
 
     def form(self, request):
         return GaussianForm(self, request)
