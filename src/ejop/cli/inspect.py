@@ -15,7 +15,7 @@ DIRECTIONS, COLUMNS = 10, 20
 
 def inspect(model: ModelFile, as_json: AsJson = False) -> None:
     """Show the spectrum, the importances, the settings and the data a model saw."""
-    from ejop.cli.fit import euclidean_score, scores_in_words
+    from ejop.cli.fit import choice_in_words, euclidean_score, scores_in_words
     from ejop.cli.models import load_model
 
     found = load_model(model)
@@ -37,9 +37,12 @@ def inspect(model: ModelFile, as_json: AsJson = False) -> None:
         return
     _print_about(found)
     typer.echo(scores_in_words(found))
+    if predictor.rule_.chooses:
+        typer.echo(choice_in_words(predictor))
     for name, value in {"rule": predictor.rule, **predictor.best_params_}.items():
-        typer.echo(f"  {name}: {value}")
-    if predictor.best_params_["power"] == 0:
+        for line in value if isinstance(value, list) else [value]:
+            typer.echo(f"  {name if line is value else name.rstrip('s')}: {line}")
+    if predictor.best_params_.get("power") == 0:
         typer.echo("  power 0 is plain distance: no learned metric did better on held-out rows")
     typer.echo(f"plan: {predictor.plan_}\n")
     lines = [
