@@ -196,17 +196,24 @@ def allowed() -> frozenset[str]:
         RadiusRule,
         RidgeRule,
     )
-    from ejop.functions import KernelSmoother, NeighborsSmoother, RidgeFunction
+    from ejop.functions import (
+        AverageFunction,
+        KernelSmoother,
+        Member,
+        NeighborsSmoother,
+        RidgeFunction,
+    )
     from ejop.kernels import Compact, Gaussian
     from ejop.rows import Moments, Summary
-    from ejop.scaling import HellingerScaler
+    from ejop.scaling import HellingerScaler, QuantileColumns
     from ejop.sums import OuterProduct
     from ejop.sums.engine import HostEngine
     from ejop.sums.plan import Plan
     from ejop.tuning import Setting
 
-    estimators = (EGOP, EJOP, EGOPRegressor, EJOPClassifier, HellingerScaler)
+    estimators = (EGOP, EJOP, EGOPRegressor, EJOPClassifier, HellingerScaler, QuantileColumns)
     functions = (KernelSmoother, NeighborsSmoother, RidgeFunction, Compact, Gaussian)
+    functions = (*functions, AverageFunction, Member)
     sums = (OuterProduct, Plan, Summary, Moments, HostEngine, Device)
     rules = (KNeighborsRule, RadiusRule, RidgeRule, Setting)
     ours = (*estimators, *functions, *rules, *sums)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -31,6 +32,8 @@ HONEST_ROWS, MOST_ROWS = 3_000, 10_000
 #: how values become probabilities: exponents, and values below which they level off
 SHARPNESS = (0.5, 0.7, 0.85, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0)
 FLOORS = (0.001, 0.003, 0.01, 0.03, 0.06, 0.1, 0.2)
+#: what a preparation does to columns
+COLUMNS = {"plain": "as they are", "quantile": "by their ranks"}
 #: rows from which one system is solved at a time, by all threads
 ONE_AT_A_TIME = 4_600
 
@@ -378,6 +381,30 @@ class RidgeRule(Rule):
         """Choose the machines for the rows that it holds; there is no size."""
         block = whole_block(self.rows_, self.targets_, self.weights_)
         return self.learn(block, ("plain", "quantile"), 0)
+
+    def in_words(self) -> str:
+        """What was chosen, in plain words.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ejop.rules import RidgeRule
+        >>> rows = np.linspace(-2, 2, 60)[:, None]
+        >>> RidgeRule(2, kernels=["l1"], n_rounds=0).fit(rows, np.sin(rows)).in_words()
+        'mean of 2 kernel machines: 2 l1; columns as they are and by their ranks'
+        """
+        members = self.members_
+        kernels = Counter(one.kernel for one in members).most_common()
+        n_mapped = sum(one.round > 0 for one in members)
+        parts = [f"{n} {kernel}" for kernel, n in kernels]
+        if n_mapped:
+            some = "all" if n_mapped == len(members) else f"{n_mapped} of them"
+            parts.append(f"{some} under a learned metric")
+        seen = [
+            words for name, words in COLUMNS.items() if name in {m.preparation for m in members}
+        ]
+        what = f"mean of {len(members)} kernel machines" if len(members) > 1 else "kernel machine"
+        return f"{what}: {', '.join(parts)}; columns {' and '.join(seen)}"
 
     def calibrate(self, Y: NDArray, w: NDArray | None) -> RidgeRule:
         """Choose how values become probabilities, by the log loss of the honest predictions.
