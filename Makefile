@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-lowest test-browser lint format docs bench bench-quick clean
+.PHONY: help demo test test-all test-lowest reliability test-browser lint format docs bench bench-quick clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -62,6 +62,9 @@ $(LOWEST)/.test: pyproject.toml
 
 test-lowest: $(LOWEST)/.test ## the core's tests at the lowest versions that pyproject.toml states
 	$(PYTEST) $(LOWEST)/bin/pytest $(LOWEST_TESTS:%=tests/test_%.py)
+
+reliability: $(VENV)/.test ## try what should not break it, and count that in docs/reliability.md
+	$(PYTEST) $(BIN)/python -m tests.reliability --write docs/reliability.md
 
 test-browser: $(VENV)/.test ## install chromium with apt-get where there is none, and open the pages in it
 	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null \
