@@ -44,19 +44,20 @@ test: lint ## lint, type-check and test
 test-all: lint ## the same, and the tests that take many seconds for more certainty
 	$(PYTEST) $(BIN)/pytest -n 2 --dist worksteal -m ''
 
-# the lowest versions that pyproject.toml states: of the core, and of what its tests import
+# the lowest versions that pyproject.toml states: of the core, the command line and what tests import
 LOWEST := .venv-lowest
 LOWEST_PYTHON ?= python3.11
 LOWEST_TESTS := estimators functions engine predictors choice metric outerproduct properties \
-  input learners initialize relieff lmnn itml mlr
+  input learners initialize relieff lmnn itml mlr cli tables writing
 
 $(LOWEST)/.test: pyproject.toml
 	$(LOWEST_PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -c 'import re, tomllib; \
 	  project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	  extras = project["optional-dependencies"]; \
 	  tools = re.compile("(hypothesis|pandas|polars|pyarrow|pytest)>"); \
-	  asked = [*project["dependencies"], *filter(tools.match, project["optional-dependencies"]["test"])]; \
-	  print(*(each.replace(">=", "==") for each in asked), sep="\n")' > $(LOWEST)/lowest.txt
+	  asked = [*project["dependencies"], *extras["cli"], *extras["report"], *filter(tools.match, extras["test"])]; \
+	  print(*dict.fromkeys(each.replace(">=", "==") for each in asked), sep="\n")' > $(LOWEST)/lowest.txt
 	$(LOWEST)/bin/python -m pip --disable-pip-version-check -q install -r $(LOWEST)/lowest.txt -e .
 	@touch $@
 
