@@ -212,11 +212,11 @@ def allowed() -> frozenset[str]:
     from ejop.tuning import Setting
 
     estimators = (EGOP, EJOP, EGOPRegressor, EJOPClassifier, HellingerScaler, QuantileColumns)
-    functions = (KernelSmoother, NeighborsSmoother, RidgeFunction, Compact, Gaussian)
-    functions = (*functions, AverageFunction, Member)
+    functions = (KernelSmoother, NeighborsSmoother, RidgeFunction, AverageFunction, Member)
+    kernels = (Compact, Gaussian)
     sums = (OuterProduct, Plan, Summary, Moments, HostEngine, Device)
     rules = (KNeighborsRule, RadiusRule, RidgeRule, Setting)
-    ours = (*estimators, *functions, *rules, *sums)
+    ours = (*estimators, *functions, *kernels, *rules, *sums)
     return frozenset({"numpy.dtype", *(f"{c.__module__}.{c.__qualname__}" for c in ours)})
 
 
