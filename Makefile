@@ -36,7 +36,7 @@ lint: $(VENV)/.test ## ruff and mypy
 	$(BIN)/mypy
 
 # one environment for every run of the tests
-PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1
+PYTEST := SCIPY_ARRAY_API=1
 
 test: lint ## lint, type-check and test
 	$(PYTEST) $(BIN)/pytest -n 2 --dist worksteal

@@ -91,6 +91,68 @@ def mean_outer_product(J, w=None):
     return sum(wi * Ji.T @ Ji for wi, Ji in zip(w, J, strict=True)) / w.sum()
 
 
+class Exact:
+    """Values of f at shifted points in long double, from differences of the rows alone.
+
+    ``function`` is a name of ``KERNELS``, "knn" or "ridge"; ``h`` the bandwidth or the number of
+    neighbours.
+    """
+
+    def __init__(self, function, X, Y, h, penalty=None):
+        self.function, self.penalty = function, penalty
+        self.h = h if function == "knn" else np.longdouble(h)
+        self.X, self.Y = X.astype(np.longdouble), Y.astype(np.longdouble)
+
+    def squared(self, x, rows, j=0, t=0.0):
+        """|x + t e_j - x_i|^2 of some rows."""
+        apart = x - self.X[rows]
+        t = np.longdouble(t)
+        return (apart**2).sum(1) + (2 * t * apart[:, j] + t * t)
+
+    def value(self, x, leave, j=0, t=0.0):
+        rows = _others(len(self.X), leave)
+        D = self.squared(x.astype(np.longdouble), rows, j, t)
+        if self.function == "knn":
+            return self.Y[rows[np.argsort(D, kind="stable")[: self.h]]].mean(0)
+        if self.function == "ridge":
+            return self.Y.mean(0) + np.exp(-D / (2 * self.h**2)) @ self.coefficients(leave)
+        if self.function == "gaussian":
+            K = np.exp(-(D - D.min()) / (2 * self.h**2))
+        else:
+            K = KERNELS[self.function](np.sqrt(np.maximum(D, 0)) / self.h)
+        K = K if K.sum() > 0 else np.ones_like(K)
+        return K @ self.Y[rows] / K.sum()
+
+    def coefficients(self, leave):
+        """Solved in float64, then mended by residuals in long double."""
+        rows = _others(len(self.X), leave)
+        K = np.exp(-np.array([self.squared(self.X[i], rows) for i in rows]) / (2 * self.h**2))
+        K[np.diag_indices_from(K)] += np.longdouble(self.penalty)
+        target = self.Y[rows] - self.Y.mean(0)
+        a = np.zeros_like(target)
+        for _ in range(3):
+            a += np.linalg.solve(K.astype(float), (target - K @ a).astype(float))
+        return a
+
+    def jacobians(self, step, use_softmax):
+        """Difference quotients at every row, left out of its own estimate, (n, c, d)."""
+        n, d = self.X.shape
+        J = np.empty((n, self.Y.shape[1], d), dtype=np.longdouble)
+        for i in range(n):
+            a = self.coefficients(i) if self.function == "ridge" else None
+            if a is not None:
+                self.coefficients, found = (lambda leave, a=a: a), self.coefficients
+            for j in range(d):
+                t = np.longdouble(step[j])
+                plus, minus = (self.value(self.X[i], i, j, side * t) for side in (1, -1))
+                if use_softmax:
+                    plus, minus = softmax(plus), softmax(minus)
+                J[i, :, j] = (plus - minus) / (2 * t)
+            if a is not None:
+                self.coefficients = found
+        return J
+
+
 # the mean of kernel machines ----------------------------------------------------------------------
 
 

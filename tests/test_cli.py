@@ -718,20 +718,21 @@ def rewritten(source, path, change):
     return path
 
 
-def test_newer_models_are_told(made, call, tmp_path):
-    def newer(**changes):
+def test_models_of_other_versions_are_told(made, call, tmp_path):
+    def other(**changes):
         def change(name, data):
             if name != DESCRIPTION:
                 return data
             return json.dumps({**json.loads(data), **changes}).encode()
 
-        return rewritten(made.model, tmp_path / "newer.skops", change)
+        return rewritten(made.model, tmp_path / "other.skops", change)
 
-    code, _, err = call("inspect", newer(format=2, ejop="9.0"))
-    assert (code, err.count("\n")) == (1, 1)
-    assert "was saved by ejop 9.0 in format 2" in err
-    assert "upgrade ejop" in err
-    code, _, err = call("predict", newer(ejop="9.0"), made.new)
+    for version, saved, remedy in [("9.0", 3, "upgrade ejop"), ("0.1.0", 1, "fit it again")]:
+        code, _, err = call("inspect", other(format=saved, ejop=version))
+        assert (code, err.count("\n")) == (1, 1)
+        assert f"was saved by ejop {version} in format {saved}" in err
+        assert remedy in err
+    code, _, err = call("predict", other(ejop="9.0"), made.new)
     assert code == 0
     assert "was made with ejop 9.0, this is" in err
 

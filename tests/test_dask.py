@@ -12,8 +12,9 @@ from sklearn.linear_model import LogisticRegression
 
 from ejop import EGOP, EJOP, EGOPRegressor, EJOPClassifier
 from ejop.datasets import make_multi_index
-from ejop.functions import KernelSmoother, RidgeFunction
+from ejop.functions import Function, KernelSmoother, RidgeFunction
 from ejop.sums import WeightedSums
+from ejop.sums.gaussian import GaussianForm
 
 pytest.importorskip("distributed")
 import dask
@@ -195,6 +196,31 @@ def test_functions_that_are_broadcast(client, function):
         *collections(X, Y, CUTS["uneven"])
     )
     close(fitted.outer_product_, local.outer_product_)
+
+
+class OwnSmoother(Function):
+    """A function of a user's, with what contributing.md asks for and no more."""
+
+    divisible = True
+
+    def __init__(self, bandwidth=1.0):
+        self.bandwidth = bandwidth
+
+    def _choose(self, rows):
+        self.bandwidth_ = self.bandwidth
+
+    def form(self, request):
+        return GaussianForm(self, request)
+
+    def default_step(self):
+        return 0.5
+
+
+@pytest.mark.parametrize("reduction", ["broadcast", "tiles"])
+def test_a_function_of_a_users_own(client, reduction):
+    there = DaskEJOP(OwnSmoother(), reduction=reduction, client=client)
+    there.fit(*collections(X, Y, CUTS["uneven"]))
+    close(there.outer_product_, EJOP(OwnSmoother()).fit(X, Y).outer_product_)
 
 
 def test_frozen_model_needs_no_references(client):

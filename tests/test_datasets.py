@@ -278,6 +278,50 @@ class TestDownload:
         assert calls[0].endswith("webcam_SURF_L10.mat")
         assert files_in(home) == [f"office_caltech_webcam.npz{end}" for end in ("", ".sha256")]
 
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            b"<!DOCTYPE html><html><body>Please log in</body></html>" * 20,
+            b"<html>",
+            b"",
+            b"MATLAB 5.0 MAT-file" + b" " * 105 + b"\x00\x01IM" + b"\xff" * 64,
+            b"MATLAB 7.3 MAT-file" + b" " * 105 + b"\x00\x02IM" + b"\x00" * 64,
+            os.urandom(400),
+        ],
+        ids=["login page", "few bytes", "nothing", "damaged", "HDF", "random"],
+    )
+    def test_an_answer_that_is_no_matlab_file(self, monkeypatch, home, answer):
+        def retrieve(url, known_hash, path):
+            file = os.path.join(path, "webcam.mat")
+            with open(file, "wb") as out:
+                out.write(answer)
+            return file
+
+        monkeypatch.setattr("pooch.retrieve", retrieve)
+        with pytest.raises(DataNotFound, match=r"webcam.npz is not here. Its download failed"):
+            datasets.load_office_caltech("webcam")
+        assert not home.exists()
+
+    @pytest.mark.parametrize("error", [IndexError("list index"), KeyError("data"), TypeError("x")])
+    def test_an_answer_that_is_no_openml(self, monkeypatch, home, error):
+        def fail(**options):
+            raise error
+
+        monkeypatch.setattr(sklearn.datasets, "fetch_openml", fail)
+        with pytest.raises(DataNotFound, match=r"download failed .* perhaps a login page"):
+            datasets.load_usps()
+        assert not home.exists()
+
+    def test_a_matlab_file_of_another_shape(self, monkeypatch):
+        def retrieve(url, known_hash, path):
+            file = os.path.join(path, "webcam.mat")
+            savemat(file, {"fts": np.zeros((2000, 3)), "labels": Y}, do_compression=True)
+            return file
+
+        monkeypatch.setattr("pooch.retrieve", retrieve)
+        with pytest.raises(DataCorrupted, match=r"shape \(2000, 3\)"):
+            datasets.load_office_caltech("webcam")
+
     @pytest.mark.parametrize("error", [OSError(28, "No space left"), KeyboardInterrupt()])
     @pytest.mark.parametrize("step", ["numpy.savez_compressed", "os.fsync", "os.replace"])
     def test_nothing_is_left(self, monkeypatch, home, step, error):

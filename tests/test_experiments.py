@@ -211,7 +211,7 @@ def test_foreign_and_damaged_files_are_not_changed(tmp_path):
     for name, content in cases.items():
         (folder / name).write_bytes(content)
     other_database(folder / "other")
-    other_database(folder / "other-wal", wal=True)
+    other_database(folder / "logged", wal=True)
     with sqlite3.connect(folder / "columns") as db:
         db.execute("CREATE TABLE runs (a)")
         db.execute("CREATE TABLE claims (a)")
@@ -269,6 +269,40 @@ def test_a_full_disk_is_told_and_nothing_is_lost(small_disk, monkeypatch):
     subprocess.run(["mount", "-o", "remount,size=16m", small_disk], check=True)
     assert run_missing([("digits", "toy", s) for s in range(20)], Results(path)) == []
     assert len(Results(path).runs()) == 20
+
+
+def test_pages_are_checked_before_anything_is_computed(tmp_path, monkeypatch, capsys):
+    from ejop.cli.app import run
+
+    monkeypatch.setattr("ejop.experiments.runner.compute", None)
+    asked = ["reproduce", "table2", "--datasets", "digits", "--methods", "euclid", "--runs", "1"]
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page" / "tables.md").mkdir()
+    locked = tmp_path / "locked"
+    locked.mkdir()
+    (locked / "tables.csv").write_text("kept")
+    (locked / "tables.csv").chmod(0o444)
+    theory = ["theory", "recovery", "--quick"]
+    for command, out, results, words in [
+        (asked, "file", "r.sqlite", "it is not a folder"),
+        (theory, "file", "r.sqlite", "it is not a folder"),
+        (asked, "file/sub", "r.sqlite", "it is not a folder"),
+        (asked, "page", "r.sqlite", "tables.md: it is a folder"),
+        (asked, "locked", "r.sqlite", "read-only"),
+        (asked, "new", "new/tables.csv", "it is read; name another file"),
+        (theory, "new", "new/recovery.md", "it is read; name another file"),
+        (asked, "new", "file", "it is no SQLite file"),
+        (theory, "new", "file", "it is no SQLite file"),
+    ]:
+        files = ["--out", str(tmp_path / out), "--results", str(tmp_path / results)]
+        with pytest.raises(SystemExit) as stop:
+            run([*command, *files])
+        err = capsys.readouterr().err
+        assert (stop.value.code, err.count("\n")) == (1, 1), err
+        assert words in err
+    assert (tmp_path / "file").read_text() == "kept"
+    assert not (tmp_path / "r.sqlite").exists()
 
 
 def test_not_a_results_file(tmp_path):

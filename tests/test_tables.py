@@ -318,6 +318,59 @@ def test_encoding_in_every_command(call, tmp_path):
         assert "add --encoding latin-1" in err
 
 
+# names that are more than names --------------------------------------------------------------
+
+ESCAPE = "\x1b[2J\x1b[31mred\x1b]0;title\x07"
+
+
+def test_names_from_files_are_never_obeyed(call, tmp_path):
+    rows = [(*row, ("x", "y")[i % 2]) for i, row in enumerate(rows_of([f"yes{ESCAPE}", "no"]))]
+    header = f'"label{ESCAPE}",a{ESCAPE},[bold]b :smile:,c\u202eevil'
+    path, model = tmp_path / f"t{ESCAPE.replace('/', '')}.csv", tmp_path / "m.skops"
+    write_csv(path, rows, header)
+    shown = []
+    for args in [
+        ("fit", path, "-t", f"label{ESCAPE}", "-o", model, *QUICK),
+        ("inspect", model),
+        ("explain", model, path, "--row", 1),
+        ("predict", model, path, "--out", tmp_path / "p.csv"),
+        ("fit", path, "-t", "lable", "-o", model),
+        ("compare", path, "-t", f"label{ESCAPE}", "--runs", 1, "--methods", "euclid"),
+    ]:
+        _, out, err = call(*args)
+        shown.append(out + err)
+        assert not set("\x1b\x07\u202e") & set(out + err), args
+    assert "label\\x1b[2J" in shown[1]
+    assert "[bold]b :smile:" in shown[2]
+
+
+def test_formulas_are_quoted_in_csv(call, tmp_path):
+    labels = ["=cmd|'/C calc'!A0", "@SUM(1)", "-1", "+2.5e3"]
+    path = write_csv(tmp_path / "t.csv", rows_of(labels, 120), "label,=a,b")
+    model = tmp_path / "m.skops"
+    code, _, err = call("fit", path, "-t", "label", "-o", model, *QUICK)
+    assert code == 0, err
+    for ending in ("csv", "tsv"):
+        code, _, err = call("predict", model, path, "--out", tmp_path / f"p.{ending}")
+        assert code == 0
+        assert "texts that a spreadsheet would run" in err
+        said = set((tmp_path / f"p.{ending}").read_text().split("\n")[1:-1])
+        assert said == {"'=cmd|'/C calc'!A0", "'@SUM(1)", "-1", "+2.5e3"}
+    code, out, _ = call("explain", model, path)
+    assert out.startswith("prediction,'=a,b\n")
+    assert call("predict", model, path, "--out", tmp_path / "p.parquet")[0] == 0
+    assert set(pd.read_parquet(tmp_path / "p.parquet")["prediction"]) == set(labels)
+
+
+def test_numbers_are_never_quoted(call, tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    np.savez(tmp_path / "t.npz", X=X, y=-np.abs(X[:, 0]))
+    assert call("fit", tmp_path / "t.npz", "-o", tmp_path / "m.skops", *QUICK)[0] == 0
+    code, out, err = call("predict", tmp_path / "m.skops", tmp_path / "t.npz")
+    assert (code, "spreadsheet" in err) == (0, False)
+    assert all(float(line) < 0 for line in out.split()[1:])
+
+
 # archives ---------------------------------------------------------------------------------------
 
 

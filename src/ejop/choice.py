@@ -433,7 +433,7 @@ def ridge_of_sample(
     ``unit`` is the median nearest-neighbour distance among all rows, for the Gaussian; the other
     kernels take the median distance within the sample.
     """
-    centers = RIDGE_KERNELS[kernel].of(HOST, sample.X, summary, 1.0)
+    centers = RIDGE_KERNELS[kernel].of(HOST, sample.X, summary, unit)
     D = centers.distances(centers.Z)
     np.fill_diagonal(D, 0)
     grid = unit * RIDGE_GRID

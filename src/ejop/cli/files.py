@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 
-from ejop.cli.options import say
+from ejop.cli.options import counted, say, visible
 from ejop.writing import check_writable, replacing
 
 #: what an output file may be, by the end of its name
 WRITTEN = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".npz")
 #: files that SQLite keeps beside a results file
 SQLITE_ENDINGS = ("-wal", "-shm", "-journal")
+_FORMULA = re.compile(r"[=+\-@\t\r].")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 REMEDY = "name another file"
 
 
@@ -96,13 +101,22 @@ def check_format(out: Path | None) -> None:
 
 
 def write_rows(frame: Any, out: Path | None) -> None:
-    """Write a data frame to a file by its name's end, or as CSV to standard output."""
-    import typer
+    """Write a data frame to a file by its name's end, or as CSV to standard output.
 
-    if out is None or str(out) == "-":
-        typer.echo(frame.to_csv(index=False), nl=False)
+    Text that a spreadsheet would run as a formula has an apostrophe in front in CSV and TSV.
+    """
+    piped = out is None or str(out) == "-"
+    ending = ".csv" if out is None or piped else _ending(out)
+    if ending in (".csv", ".tsv"):
+        frame, n_quoted = without_formulas(frame)
+        if n_quoted:
+            say(f"put ' before {counted(n_quoted, 'text')} that a spreadsheet would run")
+    if out is None or piped:
+        text = frame.to_csv(index=False)
+        if sys.stdout.isatty():
+            text = "\n".join(map(visible, text.split("\n")))
+        typer.echo(text, nl=False)
         return
-    ending = _ending(out)
     with replacing(out) as part:
         if ending == ".parquet":
             frame.to_parquet(part, index=False)
@@ -114,6 +128,37 @@ def write_rows(frame: Any, out: Path | None) -> None:
         else:
             frame.to_csv(part, index=False, sep="\t" if ending == ".tsv" else ",")
     say(f"wrote {len(frame):,} rows to {out}")
+
+
+def without_formulas(frame: Any) -> tuple[Any, int]:
+    """A copy in which no text is a formula of a spreadsheet, and how many texts were changed.
+
+    Such a text begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return; an apostrophe
+    before it makes it plain text, as OWASP advises. Numbers stay as they are, also written ones.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from ejop.cli.files import without_formulas
+    >>> found, n = without_formulas(pd.DataFrame({"prediction": ["=1+1", "-1", "a"]}))
+    >>> found["prediction"].tolist(), n
+    (["'=1+1", '-1', 'a'], 1)
+    """
+    found, changed = frame.copy(), 0
+    for number in range(frame.shape[1]):
+        values = frame.iloc[:, number]
+        if values.dtype.kind == "O":
+            odd = values.map(_is_formula).astype(bool)
+            if odd.any():
+                found.isetitem(number, values.mask(odd, "'" + values.astype(str)))
+                changed += int(odd.sum())
+    names = list(frame.columns)
+    found.columns = [f"'{name}" if _is_formula(name) else name for name in names]
+    return found, changed + sum(map(_is_formula, names))
+
+
+def _is_formula(value: Any) -> bool:
+    return isinstance(value, str) and bool(_FORMULA.match(value)) and not _NUMBER.fullmatch(value)
 
 
 def _array(column: Any) -> Any:

@@ -28,6 +28,7 @@ from ejop.cli.options import (
     in_words,
     say,
     show_json,
+    tell,
 )
 
 #: share of the rows that a report is judged by
@@ -166,10 +167,10 @@ def euclidean_score(predictor: Any) -> float | None:
 
 def _print_summary(summary: dict[str, Any], model: Any) -> None:
     predictor = model.predictor
-    typer.echo(f"{summary['model']}: {type(predictor).__name__}, {choice_in_words(predictor)}")
-    typer.echo(f"learned in {summary['seconds']:.1f} s; {scores_in_words(model)}")
+    tell(f"{summary['model']}: {type(predictor).__name__}, {choice_in_words(predictor)}")
+    tell(f"learned in {summary['seconds']:.1f} s; {scores_in_words(model)}")
     if "report" in summary:
-        typer.echo(f"report: {summary['report']}")
+        tell(f"report: {summary['report']}")
 
 
 def choice_in_words(predictor: Any) -> str:
@@ -223,7 +224,7 @@ def report(
     if as_json:
         show_json({"report": str(out), "rows": len(y)})
     else:
-        typer.echo(str(out))
+        tell(str(out))
 
 
 def _labelled(found: Any, frame: Any) -> tuple[Any, Any]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import typer
 
-from ejop.cli.options import AsJson, ModelFile, in_words, show_json, show_table
+from ejop.cli.options import AsJson, ModelFile, in_words, show_json, show_table, tell
 
 #: lines of the two tables
 DIRECTIONS, COLUMNS = 10, 20
@@ -36,15 +35,16 @@ def inspect(model: ModelFile, as_json: AsJson = False) -> None:
         )
         return
     _print_about(found)
-    typer.echo(scores_in_words(found))
+    tell(scores_in_words(found))
     if predictor.rule_.chooses:
-        typer.echo(choice_in_words(predictor))
+        tell(choice_in_words(predictor))
     for name, value in {"rule": predictor.rule, **predictor.best_params_}.items():
         for line in value if isinstance(value, list) else [value]:
-            typer.echo(f"  {name if line is value else name.rstrip('s')}: {line}")
+            tell(f"  {name if line is value else name.rstrip('s')}: {line}")
     if predictor.best_params_.get("power") == 0:
-        typer.echo("  power 0 is plain distance: no learned metric did better on held-out rows")
-    typer.echo(f"plan: {predictor.plan_}\n")
+        tell("  power 0 is plain distance: no learned metric did better on held-out rows")
+    for line in f"plan: {predictor.plan_}\n".split("\n"):
+        tell(line)
     lines = [
         (str(s["direction"]), f"{s['eigenvalue']:.3e}", f"{s['share']:.1%}", f"{s['together']:.1%}")
         for s in spectrum[:DIRECTIONS]
@@ -80,19 +80,19 @@ def _importances(found: Any) -> list[dict[str, Any]]:
 def _print_about(found: Any) -> None:
     about = found.about
     kind = type(found.predictor).__name__
-    typer.echo(f"{kind} of {about['target']}, from {about['rows']:,} rows of {about['source']}")
-    typer.echo(
+    tell(f"{kind} of {about['target']}, from {about['rows']:,} rows of {about['source']}")
+    tell(
         f"made {about['created']} with ejop {about['ejop']}, "
         f"scikit-learn {about['scikit-learn']}, Python {about['python']}"
     )
     if "classes" in about:
         shares = [f"{name} ({count:,})" for name, count in about["classes"].items()]
-        typer.echo(f"classes: {in_words(shares, 12)}")
+        tell(f"classes: {in_words(shares, 12)}")
     else:
-        typer.echo(f"target from {about['range'][0]:g} to {about['range'][1]:g}")
+        tell(f"target from {about['range'][0]:g} to {about['range'][1]:g}")
     for kind, noun in (("number", "numbers"), ("category", "categories"), ("boolean", "booleans")):
         names = [column.name for column in found.columns if column.kind == kind]
         if names:
-            typer.echo(f"{noun}: {in_words(names, 12)}")
+            tell(f"{noun}: {in_words(names, 12)}")
     for column in about["skipped"]:
-        typer.echo(f"skipped {column['name']}: {column['why']}")
+        tell(f"skipped {column['name']}: {column['why']}")

@@ -24,8 +24,8 @@ from ejop.cli.training import TrainingTable
 from ejop.unpacking import check_unpacked, parsing
 from ejop.writing import replacing
 
-#: raised when an older ejop could not read what a newer one writes
-FORMAT = 1
+#: raised when one version of ejop cannot read what another writes; 1 was that of ejop 0.1
+FORMAT = 2
 #: member of the archive that describes it; skops leaves it alone
 DESCRIPTION = "ejop.json"
 
@@ -247,13 +247,7 @@ def skops_io() -> Any:
 
 
 def save_model(model: SavedModel, path: Path) -> None:
-    """Write a model file, whole or not at all; the model forgets what prediction never needs."""
-    predictor = model.predictor
-    answering = getattr(predictor.rule_, "function_", None)
-    for function in (predictor.metric_estimator_.function_, answering):
-        # Only leaving training rows out needs the factor, and it is as large as rows squared.
-        if function is not None:
-            vars(function).pop("_factor", None)
+    """Write a model file, whole or not at all."""
     whole = BytesIO()  # put together here, since not every place to write to can be gone back in
     skops_io().dump(model.pipeline, whole, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
     with zipfile.ZipFile(whole, "a", zipfile.ZIP_DEFLATED) as archive:
@@ -268,15 +262,17 @@ def load_model(path: Path) -> SavedModel:
     Raises
     ------
     ValueError
-        When it is no model, one of a newer format, damaged, holds anything unexpected, or would
+        When it is no model, one of another format, damaged, holds anything unexpected, or would
         unpack to more than :func:`ejop.unpacking.unpacked_limit` allows.
     """
     about = _read_description(path)
     found = about.get("format")
-    if not isinstance(found, int) or found > FORMAT:
+    if found != FORMAT:
+        older = isinstance(found, int) and found < FORMAT
+        remedy = "fit it again with `ejop fit`" if older else "upgrade ejop"
         raise ValueError(
             f"{path} was saved by ejop {about.get('ejop')} in format {found}, and ejop "
-            f"{__version__} reads up to format {FORMAT}; upgrade ejop"
+            f"{__version__} reads format {FORMAT}; {remedy}"
         )
     odd_parts = wrong_parts(about)
     if odd_parts:
@@ -325,8 +321,11 @@ def _read_description(path: Path) -> dict[str, Any]:
         try:
             with parsing("model"), zipfile.ZipFile(path) as archive:
                 about = json.loads(archive.read(DESCRIPTION))
+                bad = archive.testzip()  # a member that is read in part is not checked otherwise
         except (OSError, ValueError) as error:
-            raise ValueError(f"{path} is damaged: its description cannot be read") from error
+            raise ValueError(f"{path} is damaged: a part of it cannot be read") from error
+        if bad is not None:
+            raise ValueError(f"{path} is damaged: its {bad} is not what was saved")
     if not isinstance(about, dict):
         raise ValueError(f"{path} is no model that `ejop fit` saved")
     return about
@@ -339,7 +338,7 @@ def wrong_parts(about: dict[str, Any]) -> list[str]:
     --------
     >>> from ejop.cli.models import wrong_parts
     >>> wrong_parts({"target": 3})[:2]
-    ['target', 'task']
+    ['target', 'source']
     """
     wrong = [name for name, right in _PARTS.items() if not right(about.get(name))]
     if "task" in wrong:
@@ -416,8 +415,10 @@ def _check(model: SavedModel, path: Path) -> None:
         known &= steps == [("prepare", ColumnTransformer), ("predict", kind)]
         features = feature_owners(model.pipeline["prepare"], model.columns)
         fits = len(features) == model.predictor.n_features_in_
-        for name in (*_FITTED, *(["classes_"] if kind is EJOPClassifier else [])):
+        for name in _FITTED:
             getattr(model.predictor, name)
+        if kind is EJOPClassifier:
+            fits &= set(model.about["classes"]) == set(map(str, model.predictor.classes_))
     except Exception as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     if not (known and fits):

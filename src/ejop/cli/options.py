@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -44,13 +45,32 @@ Missing = Annotated[
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Of every random choice.")]
 
+#: characters that move the cursor, change colours or turn the direction of writing
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 #: wide enough for tables that go to a file or a pipe
 PIPE_WIDTH = 160
 
 
+def visible(text: str) -> str:
+    """Text in which control characters are spelled out, since a terminal would obey them.
+
+    Examples
+    --------
+    >>> from ejop.cli.options import visible
+    >>> visible("\\x1b[31mred\\n")
+    '\\\\x1b[31mred\\\\n'
+    """
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def tell(line: str = "") -> None:
+    """One line of results; what files call themselves is shown as it is, and never obeyed."""
+    typer.echo(visible(line))
+
+
 def say(message: str) -> None:
     """One line on the standard error stream, so that results alone go to standard output."""
-    typer.echo(f"ejop: {message}", err=True)
+    typer.echo(f"ejop: {visible(message)}", err=True)
 
 
 def listed(text: str | None) -> list[str]:
@@ -117,12 +137,12 @@ def _finite(value: Any) -> Any:
 def show_table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> None:
     """Print a table; all columns but the first are aligned to the right."""
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=escape(title) or None, title_justify="left")
+    table = Table(title=Text(visible(title)) if title else None, title_justify="left")
     for number, name in enumerate(header):
         table.add_column(name, justify="right" if number else "left")
     for row in rows:
-        table.add_row(*map(escape, row))
+        table.add_row(*(Text(visible(cell)) for cell in row))
     Console(width=None if sys.stdout.isatty() else PIPE_WIDTH).print(table)

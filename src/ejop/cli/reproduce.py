@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ejop.cli.files import check_folder
-from ejop.cli.options import show_table
+from ejop.cli.options import say, show_table
 from ejop.experiments import PAPER_DATASETS, TABLES, Key, Results, Run, plan_runs
 from ejop.writing import replacing
 
@@ -88,7 +88,7 @@ def reproduce(
     _show(tables, keys, store, out, as_json=as_json)
     if failures:
         for key, error in failures:
-            typer.echo(f"ejop: failed: {' '.join(map(str, key))}: {error}", err=True)
+            say(f"failed: {' '.join(map(str, key))}: {error}")
         raise typer.Exit(1)
 
 

@@ -216,7 +216,7 @@ def _read_arrow(source: TableFile, text: Collection[str], encoding: str | None) 
             if batch is None:
                 break
             found.append(batch)
-            size += batch.nbytes
+            size += batch.get_total_buffer_size()
             check_unpacked(size, packed)
     return _plain_frame(pa.Table.from_batches(found, schema))
 

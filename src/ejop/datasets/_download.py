@@ -52,8 +52,10 @@ def download(
     try:
         with tempfile.TemporaryDirectory(prefix="ejop-") as scratch:
             X, y = fetch(source, scratch)
-    # HTTPException: cut off in the middle. ValueError: scikit-learn's, for an answer of OpenML
-    # that is an error or fails its checksum.
+    except DataCorrupted:
+        raise
+    # HTTPException: cut off in the middle. ValueError: an answer that is an error, fails its
+    # checksum, or is something else, such as a login page.
     except (OSError, HTTPException, ValueError) as error:
         reason = f"Its download failed ({type(error).__name__}: {error})."
         raise missing(source, reason, data_dir) from error
@@ -63,14 +65,15 @@ def download(
 def _fetch_openml(source: Source, scratch: str) -> tuple[Any, Any]:
     from sklearn.datasets import fetch_openml
 
-    bunch = fetch_openml(
-        data_id=source.openml,
-        as_frame=False,
-        # Ours is the only copy that stays.
-        data_home=scratch,
-        parser="auto" if importlib.util.find_spec("pandas") else "liac-arff",
-    )
-    return bunch.data, bunch.target
+    with _answered():
+        bunch = fetch_openml(
+            data_id=source.openml,
+            as_frame=False,
+            # Ours is the only copy that stays.
+            data_home=scratch,
+            parser="auto" if importlib.util.find_spec("pandas") else "liac-arff",
+        )
+        return bunch.data, bunch.target
 
 
 def _fetch_matlab(source: Source, scratch: str) -> tuple[Any, Any]:
@@ -81,15 +84,33 @@ def _fetch_matlab(source: Source, scratch: str) -> tuple[Any, Any]:
             f"Downloading {source.name} needs pooch: pip install 'ejop[data]'. Or get "
             f"{source.file} by hand (made from: {source.origin}) and set EJOP_DATA to its folder."
         ) from error
-    from scipy.io import loadmat
+    from scipy.io import loadmat, whosmat
 
     with _quiet(pooch.get_logger()):
         # What matters is the content, which `convert` checks, not the bytes of the MATLAB file.
         path = pooch.retrieve(source.url, known_hash=None, path=scratch)
-    content = loadmat(path)
-    if not {"fts", "labels"} <= content.keys():
+    with _answered():
+        shapes = {name: shape for name, shape, _ in whosmat(path)}
+    if not {"fts", "labels"} <= shapes.keys():
         raise ValueError(f"{source.url} has no 'fts' and 'labels'")
-    return content["fts"], content["labels"].ravel()
+    if shapes["fts"] != (source.rows, source.features):  # told before it is unpacked
+        raise _unexpected(source, f"shape {shapes['fts']}")
+    with _answered():
+        content = loadmat(path, variable_names=["fts", "labels"])
+        return content["fts"], content["labels"].ravel()
+
+
+@contextmanager
+def _answered() -> Iterator[None]:
+    """Tell what a parser stumbles over in an answer as what it is: no data set came."""
+    try:
+        yield
+    except (OSError, HTTPException, ValueError, ImportError):
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"what came is no data set, perhaps a login page: {type(error).__name__}: {error}"
+        ) from error
 
 
 @contextmanager

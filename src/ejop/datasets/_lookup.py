@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import zipfile
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ejop.datasets._registry import Source
+from ejop.unpacking import check_archive, parsing
 from ejop.writing import replacing
 
 __all__ = [
@@ -120,9 +120,10 @@ def _sha256(path: Path, mtime_ns: int, size: int) -> str:
 def read(path: Path, source: Source) -> dict[str, NDArray]:
     """The arrays of a file, after its shapes have been checked."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        check_archive(path)
+        with parsing("archive"), np.load(path, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
-    except (ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+    except ValueError as error:
         raise DataCorrupted(
             f"{path} is not a NumPy .npz archive of plain arrays: {error}"
         ) from error
@@ -133,9 +134,9 @@ def read(path: Path, source: Source) -> dict[str, NDArray]:
                 f"{path} holds {sorted(arrays)} but no {key!r}; an archive of {source.name} has "
                 f"'X' of shape {wanted['X']} and 'y' of shape {wanted['y']}."
             )
-        if arrays[key].shape != shape:
+        if np.shape(arrays[key]) != shape:
             raise DataCorrupted(
-                f"{key!r} in {path} has shape {arrays[key].shape}; {source.name} has {shape}."
+                f"{key!r} in {path} has shape {np.shape(arrays[key])}; {source.name} has {shape}."
             )
     return arrays
 

@@ -32,7 +32,7 @@ def mapped(rows: Any, L: Any) -> Any:
 
 def centers_of(kernel: str, Z: Any, bandwidth: float, engine: Engine = HOST) -> Centers:
     """Centres of a kernel machine on mapped rows."""
-    return RIDGE_KERNELS[kernel](engine, Z, (Z * Z).sum(1), float(bandwidth))
+    return RIDGE_KERNELS[kernel].at(engine, Z, bandwidth)
 
 
 @dataclass(frozen=True)

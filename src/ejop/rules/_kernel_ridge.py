@@ -19,7 +19,7 @@ from ejop.executors.threads import computing, n_threads, stream
 from ejop.functions import AverageFunction, Member
 from ejop.neighbors import Votes
 from ejop.rows import Block, Summary, whole_block
-from ejop.rules._machines import FOLDS, MAPS, Candidate, Problem, coefficients, judged
+from ejop.rules._machines import FOLDS, MAPS, Candidate, Regression, coefficients, judged
 from ejop.rules._rule import Kth, Rule
 from ejop.scaling import QuantileColumns
 
@@ -90,12 +90,12 @@ class Judged:
 
 
 @dataclass
-class Search:
+class MachineSearch:
     """Machines for some rows, tried on a sample and then on all.
 
     Attributes
     ----------
-    problems : dict of Problem
+    problems : dict of Regression
         The rows under each preparation.
     kernels : sequence of str
     n_members : int
@@ -109,7 +109,7 @@ class Search:
     notes : list of str
     """
 
-    problems: dict[str, Problem]
+    problems: dict[str, Regression]
     kernels: Sequence[str]
     n_members: int
     rounds: int
@@ -336,8 +336,8 @@ class RidgeRule(Rule):
         X = block.X.astype(np.float64, copy=False)
         columns = {"plain": lambda: X, "quantile": lambda: quantiles.transform(X)}  # type: ignore[union-attr]
         R = (block.Y - summary.prior) / units
-        search = Search(
-            {name: Problem(columns[name](), R, w) for name in preparations},
+        search = MachineSearch(
+            {name: Regression(columns[name](), R, w) for name in preparations},
             self.kernels,
             self.n_members,
             self.n_rounds,
@@ -463,7 +463,7 @@ def _shares(values: NDArray, sharpness: float, floor: float) -> NDArray:
     return shares / shares.sum(1, keepdims=True)
 
 
-def _table(search: Search, ranked: list[Judged], n_members: int) -> dict[str, NDArray]:
+def _table(search: MachineSearch, ranked: list[Judged], n_members: int) -> dict[str, NDArray]:
     """Every candidate that was tried, in the manner of scikit-learn's ``cv_results_``."""
     final = {one.kind: (place, one) for place, one in enumerate(ranked)}
     kinds = sorted(search.sampled, key=lambda kind: final.get(kind, (len(ranked), None))[0])

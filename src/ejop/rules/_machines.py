@@ -41,7 +41,7 @@ MAP_OUTPUTS = 32
 
 
 @dataclass(frozen=True)
-class Problem:
+class Regression:
     """Rows of one preparation with centred targets.
 
     Attributes
@@ -60,11 +60,11 @@ class Problem:
     def __len__(self) -> int:
         return len(self.X)
 
-    def rows(self, part: NDArray) -> Problem:
+    def rows(self, part: NDArray) -> Regression:
         """Some of the rows."""
-        return Problem(self.X[part], self.R[part], None if self.w is None else self.w[part])
+        return Regression(self.X[part], self.R[part], None if self.w is None else self.w[part])
 
-    def under(self, L: NDArray | None) -> Problem:
+    def under(self, L: NDArray | None) -> Regression:
         """The rows under a map."""
         return replace(self, X=mapped(self.X, L))
 
@@ -124,7 +124,7 @@ def own_distances(kernel: str, X: NDArray) -> tuple[Centers, NDArray]:
     return centers, D
 
 
-def choose(problem: Problem, kernel: str) -> tuple[float, float, float]:
+def choose(problem: Regression, kernel: str) -> tuple[float, float, float]:
     """Loss, bandwidth and penalty of the smallest leave-one-out error over a grid.
 
     Widths are compared at one penalty first; then the search goes downhill from the best, one step
@@ -165,7 +165,7 @@ def choose(problem: Problem, kernel: str) -> tuple[float, float, float]:
 
 
 def outer_product(
-    problem: Problem, kernel: str, h: float, a: NDArray, rng: np.random.Generator
+    problem: Regression, kernel: str, h: float, a: NDArray, rng: np.random.Generator
 ) -> NDArray:
     """Mean of J J^T over training rows, (d, d)."""
     n, c = a.shape
@@ -233,7 +233,7 @@ class Candidate:
 
 
 def judged(
-    problem: Problem,
+    problem: Regression,
     kernel: str,
     wanted: Callable[[bool, int], bool],
     fold: NDArray,
@@ -245,7 +245,7 @@ def judged(
 
     Parameters
     ----------
-    problem : Problem
+    problem : Regression
     kernel : str
     wanted : callable
         Which candidates, by (diagonal, round).
@@ -287,7 +287,7 @@ def judged(
 
 
 def _round_zero(
-    problem: Problem,
+    problem: Regression,
     kernel: str,
     setting: tuple[float, float],
     rng: np.random.Generator,
@@ -302,14 +302,16 @@ def _round_zero(
     return (left_out(L, a, problem.roots) if residuals else None), M
 
 
-def coefficients(problem: Problem, kernel: str, h: float, penalty: float) -> NDArray:
+def coefficients(problem: Regression, kernel: str, h: float, penalty: float) -> NDArray:
     """Coefficients of a machine on mapped rows, (n, c)."""
     centers, D = own_distances(kernel, problem.X)
     S = problem.roots
     return solution(factor(matrix(centers, D, h), penalty, S), problem.R, S)
 
 
-def solved(problem: Problem, kernel: str, h: float, penalty: float) -> Callable[[NDArray], NDArray]:
+def solved(
+    problem: Regression, kernel: str, h: float, penalty: float
+) -> Callable[[NDArray], NDArray]:
     """A machine as a function of mapped rows."""
     a, centers = coefficients(problem, kernel, h, penalty), centers_of(kernel, problem.X, h)
     return partial(_answer, centers, a)

@@ -276,8 +276,14 @@ class HostEngine(Engine):
 
     def cholesky(self, K: NDArray) -> NDArray:
         """By LAPACK."""
-        with pools_free(len(K) ** 3):
-            return cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+        try:
+            with pools_free(len(K) ** 3):
+                return cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError as error:
+            raise np.linalg.LinAlgError(
+                f"the system of kernel ridge is singular up to rounding ({error}); raise "
+                "`penalty`, or take another `bandwidth`."
+            ) from error
 
     def solve(self, L: NDArray, B: NDArray, *, half: str = "") -> NDArray:
         """By LAPACK, without copies of L."""

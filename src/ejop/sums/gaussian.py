@@ -255,8 +255,9 @@ class GaussianForm(Form):
         tables = rows * (self.d + (0 if self.direct else self.columns)) * size
         name = f"{self.engine.prefix}gaussian"
         if self.measures:
-            sums = 8 * (self.c + 2) * self.columns
-            return Cost(f"{name}-direct", sums, 0, 40 * n, 9 * n * self.d)
+            return Cost(
+                f"{name}-direct", 32 * (self.c + 1) * self.columns, 0, 40 * n, 9 * n * self.d
+            )
         if self.direct:
             return Cost(f"{name}-direct", 2 * per_query, tables, 0, 9 * n * self.d)
         fixed, each = (tables, 0) if self.tile_rows is None else (0, tables)

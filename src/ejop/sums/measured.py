@@ -123,7 +123,7 @@ def _shifted(Q, X, log_w, skip, half, tilts, labels, Y, sums, total, top):
 @compiled()
 def _moments(Q, X, log_w, skip, half, labels, Y, sums, total, top):
     """Sums of [z - x | 1], or of [1] where there is one column."""
-    n, d = X.shape
+    n = X.shape[0]
     squared, logs = np.empty(n), np.empty(n)
     rows = np.empty(n, dtype=np.int64)
     none = np.empty(0)

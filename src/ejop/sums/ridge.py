@@ -15,14 +15,17 @@ from numpy.typing import NDArray
 from ejop.arrays import namespace
 from ejop.executors.threads import pools_free
 from ejop.rows import Block, Summary
-from ejop.sums.engine import Engine
+from ejop.sums.engine import DOUBTFUL, Engine
 from ejop.sums.form import Cost, Form, Request
-from ejop.sums.gaussian import EXPONENT_LIMIT, exponential_table, moment_table
+from ejop.sums.gaussian import EXPONENT_LIMIT, FAR_ROWS, exponential_table, moment_table
 from ejop.sums.weighted import WeightedSums
 
 FLOAT64 = np.dtype(np.float64)
+EPS = float(np.finfo(np.float64).eps)
 #: squared distances up to this share of the squared norms may be those of equal rows
-ROUNDING = 8 * float(np.finfo(np.float64).eps)
+ROUNDING = 8 * EPS
+#: largest eps |z|^2 / h^2 of products, in the mean over centres; a system magnifies what they lose
+LOSS_LIMIT = 1e-11
 #: rows whose features are made at once
 CHUNK = 2048
 
@@ -39,12 +42,19 @@ class Centers:
         Squared.
     h : float
         Bandwidth.
+    center : array of shape (n_features,), or None
+        What rows are centred by, none where they are mapped already.
+    pairwise : bool
+        Whether distances are measured pair by pair, as products would lose them; rows are not
+        centred then.
     """
 
     engine: Engine
     Z: Any
     norms: Any
     h: float
+    center: Any = None
+    pairwise: bool = False
 
     #: whether a shift along an axis factorises, so that differences are products too
     factorises = True
@@ -55,8 +65,18 @@ class Centers:
     def of(cls, engine: Engine, centers: NDArray, summary: Summary, bandwidth: float) -> Any:
         """Centres in float64."""
         precise = engine.precise()
-        Z = precise.array(centers, FLOAT64) - precise.array(summary.center, FLOAT64)
-        return cls(precise, Z, (Z * Z).sum(1), float(bandwidth))
+        rows, center = precise.array(centers, FLOAT64), precise.array(summary.center, FLOAT64)
+        found = cls.at(precise, rows - center, bandwidth)
+        if found.pairwise:
+            return replace(found, Z=rows, center=0 * center)
+        return replace(found, center=center)
+
+    @classmethod
+    def at(cls, engine: Engine, Z: Any, bandwidth: float) -> Any:
+        """Centres at rows that are centred, or mapped, already."""
+        norms, h = (Z * Z).sum(1), float(bandwidth)
+        loss = EPS * max(float(norms.mean()), float(norms.max()) / FAR_ROWS) / h**2
+        return cls(engine, Z, norms, h, None, loss > LOSS_LIMIT)
 
     @property
     def h2(self) -> float:
@@ -68,6 +88,8 @@ class Centers:
 
     def distances(self, Q: Any) -> Any:
         """Distances (m, n_centers) of the kind that the kernel is a function of, up to rounding."""
+        if self.pairwise:
+            return self.engine.measured(Q, self.Z)
         D = Q @ self.Z.T
         D *= -2
         D += (Q * Q).sum(1)[:, None]
@@ -103,13 +125,14 @@ class Centers:
         (k(x) . b) s.
         """
         K = self.kernel(Q)
-        sums = self._moments(K, a, left_out)
-        sums[:, :, :-1] -= sums[:, :, -1:] * Q
+        sums = self._moments(K, Q, a, left_out)
         sums[:, :, :-1] /= self.h2
         return sums
 
-    def _moments(self, G: Any, a: Any, left_out: Any) -> Any:
-        """sum_i G_qi a_ic [z_i | 1], (c, m, d + 1)."""
+    def _moments(self, G: Any, Q: Any, a: Any, left_out: Any) -> Any:
+        """sum_i G_qi a_ic [z_i - x | 1], (c, m, d + 1)."""
+        if self.pairwise:
+            return self._measured_moments(G, Q, a, left_out)
         table = moment_table(self.engine, self.Z, self.Z.shape[1] + 1, 0)
         sums = self.engine.empty((a.shape[1], len(G), table.shape[1]), FLOAT64)
         for k in range(a.shape[1]):
@@ -117,6 +140,16 @@ class Centers:
         if left_out is not None:
             own, b, s = left_out
             sums[:, own] -= s.T[:, :, None] * ((G[own] * b) @ table)
+        sums[:, :, :-1] -= sums[:, :, -1:] * Q
+        return sums
+
+    def _measured_moments(self, G: Any, Q: Any, a: Any, left_out: Any) -> Any:
+        """The same from differences of the rows, one feature at a time."""
+        m, d = Q.shape
+        sums = self.engine.empty((a.shape[1], m, d + 1), FLOAT64)
+        sums[:, :, d] = self.values(G, a, left_out)
+        for j in range(d):
+            sums[:, :, j] = self.values(G * (self.Z[:, j] - Q[:, j : j + 1]), a, left_out)
         return sums
 
 
@@ -128,7 +161,15 @@ class LaplaceCenters(Centers):
     def distances(self, Q: Any) -> Any:
         """Squared distances; what may be rounding alone is zero, since a root magnifies it."""
         D = super().distances(Q)
-        D[ROUNDING * ((Q * Q).sum(1)[:, None] + self.norms) >= D] = 0
+        if self.pairwise:
+            return D
+        own = (Q * Q).sum(1)
+        if self.engine.on_device:
+            D[ROUNDING * (own[:, None] + self.norms) >= D] = 0
+            return D
+        from ejop.sums.compiled import remeasure
+
+        remeasure(D, np.ascontiguousarray(Q), self.Z, own, self.norms, DOUBTFUL * EPS, np.inf, 0.0)
         return D
 
     def kernel_at(self, D: Any) -> Any:
@@ -147,8 +188,7 @@ class LaplaceCenters(Centers):
         r[here] = 1
         G = K / (self.h * r)
         G[here] = 0
-        sums = self._moments(G, a, left_out)
-        sums[:, :, :-1] -= sums[:, :, -1:] * Q
+        sums = self._moments(G, Q, a, left_out)
         sums[:, :, -1] = self.values(K, a, left_out)
         return sums
 
@@ -296,8 +336,7 @@ class NystromSystem:
         engine, p = self.centers.engine, len(self.centers)
         gram, target = engine.empty((p, p), FLOAT64), engine.empty((p, summary.n_outputs), FLOAT64)
         gram[:], target[:] = 0, 0
-        center = engine.array(summary.center, FLOAT64)
-        w = block.weights
+        center, w = self.centers.center, block.weights
         for s in range(0, len(block), CHUNK):
             part = slice(s, s + CHUNK)
             phi = self.features(engine.array(block.X[part], FLOAT64) - center)
@@ -352,7 +391,8 @@ class RidgeForm(Form):
         self.mean = self.engine.array(self.summary.prior, FLOAT64)
         self.tilts = None if self.step is None else self.engine.array(self.step / self.h2, FLOAT64)
         exponent, limit = self._exponent(centers.Z), EXPONENT_LIMIT[FLOAT64]
-        self.direct = self.step is not None and (exponent > limit or not centers.factorises)
+        products = centers.factorises and not centers.pairwise and exponent <= limit
+        self.direct = self.step is not None and not products
         a = self.engine.array(function.coefficients_, FLOAT64)
         table = None
         if self.step is not None and not self.direct:
@@ -367,6 +407,11 @@ class RidgeForm(Form):
             self.notes = (
                 f"a shift of the {function.kernel} kernel does not factorise: kernel matrices are "
                 f"shifted one feature at a time; {which}",
+            )
+        elif centers.pairwise:
+            self.notes = (
+                "the bandwidth is too small against the range for products: distances are "
+                f"measured pair by pair; {which}",
             )
         elif self.direct:
             self.notes = (
@@ -412,8 +457,7 @@ class RidgeForm(Form):
 
     def queries(self, Q: NDArray) -> Any:
         """Query rows centred, in float64."""
-        center = self.engine.array(self.summary.center, FLOAT64)
-        return self.engine.array(Q, FLOAT64) - center
+        return self.engine.array(Q, FLOAT64) - self.centers.center
 
     def _own_queries(self, rows: NDArray) -> Any:
         if self.function.all_rows:

@@ -1,0 +1,204 @@
+"""Our predictor beside its peers: ``python -m benchmarks.predictor --data DIR``.
+
+Each finished run is a line of the results file, and a second call skips what is there. Seeds of
+the splits begin at 1000: seeds 0 to 9 served to choose defaults and are not reported.
+``python -m benchmarks.predictor_page`` makes the page of the results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import ejop
+from benchmarks import report
+from benchmarks.common import log
+from benchmarks.load import Elsewhere
+from benchmarks.predictor_data import SETS, judged_classes, judged_values, split
+from benchmarks.predictor_methods import (
+    ABLATIONS,
+    METHODS,
+    PEERS,
+    Fitted,
+    Method,
+    coverage,
+    model_size,
+)
+
+RESULTS = Path(__file__).parent / "results" / "predictor.jsonl"
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "torch", *PEERS)
+Key = tuple[str, int, str, int]
+
+
+def key(record: dict[str, Any]) -> Key:
+    return record["data"], record["split"], record["method"], record["rows"]
+
+
+def read(path: Path) -> dict[Key, dict[str, Any]]:
+    """Records by set, split, method and rows; of several the last."""
+    if not path.exists():
+        return {}
+    return {key(r): r for r in map(json.loads, path.read_text().splitlines())}
+
+
+def run(folder: Path, name: str, number: int, method: str, rows: int) -> dict[str, Any]:
+    """One method on one split: errors, seconds, and what went wrong, if anything did."""
+    part = split(folder, name, number, rows)
+    record: dict[str, Any] = {
+        "data": name,
+        "split": number,
+        "method": method,
+        "rows": rows,
+        "n_train": len(part.A),
+        "n_test": len(part.B),
+        "n_columns": part.A.shape[1],
+        "n_classes": 0 if part.real else int(part.ya.max()) + 1,
+    }
+    elsewhere = Elsewhere()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            record |= measured(METHODS[method], part)
+        except Exception:
+            record["fault"] = traceback.format_exc(limit=-3)
+    record["warnings"] = sorted({f"{w.category.__name__}: {w.message}" for w in told})[:5]
+    return {
+        **record,
+        "busy_elsewhere": rounded(elsewhere.cores()),
+        "commit": commit(),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "versions": versions(),
+        "machine": {k: report.machine()[k] for k in ("cpu", "threads", "memory_gib", "system")},
+    }
+
+
+def measured(method: Method, part: Any) -> dict[str, Any]:
+    """Fit, predict and judge."""
+    seconds, cpu, fitted = timed(lambda: method(part.A, part.ya, part.real))
+    wait, _, predicted = timed(lambda: fitted.model.predict(part.B))
+    predicted = np.asarray(predicted).ravel()
+    if part.real:
+        found = judged_values(predicted, part.yb)
+    else:
+        shares = None if fitted.shares is None else fitted.shares(part.B)
+        found = judged_classes(predicted, shares, part.yb)
+    found |= {"fit_seconds": seconds, "fit_cpu_seconds": cpu, "predict_seconds": wait}
+    if fitted.ours:
+        found |= of_ours(fitted, part)
+    return {**{k: rounded(v) for k, v in found.items()}, "chosen": fitted.chosen}
+
+
+def of_ours(fitted: Fitted, part: Any) -> dict[str, float]:
+    """What only our predictor tells: coverage and size."""
+    return {
+        **coverage(fitted, part.B, part.yb, part.real),
+        **model_size(fitted, part.A, part.ya, part.real),
+    }
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, float, Any]:
+    """Seconds by the clock, seconds of all threads, and the result."""
+    start, used = time.perf_counter(), sum(os.times()[:4])
+    result = call()
+    return time.perf_counter() - start, sum(os.times()[:4]) - used, result
+
+
+def warm_up(method: str) -> None:
+    """Import and compile before the clock starts, for classes and real targets."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        METHODS[method](X, (X[:, 0] > 0).astype(int), False).model.predict(X)
+        METHODS[method](X, X[:, 0] + X[:, 1], True).model.predict(X)
+
+
+def rounded(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def versions() -> dict[str, str]:
+    """Versions of what is installed of ours and the peers."""
+    found = {"python": platform.python_version(), "ejop": ejop.__version__}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def commit() -> str:
+    """Last commit that changed the library that runs, with "+changes" where it differs from it."""
+    home = Path(ejop.__file__).parent
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(
+            ["git", *arguments, "--", "."], cwd=home, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--untracked-files=no")
+        return git("log", "-1", "--format=%h", "--abbrev=12") + ("+changes" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def append(record: dict[str, Any], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as out:
+        out.write(json.dumps(record) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=os.environ.get("EJOP_DATA"))
+    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS), metavar="SET")
+    parser.add_argument(
+        "--methods", nargs="+", default=["ours", *PEERS], choices=list(METHODS), metavar="METHOD"
+    )
+    parser.add_argument("--ablations", action="store_true", help="every part of ours left out")
+    parser.add_argument("--splits", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--rows", nargs="+", type=int, default=[1500])
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--again", action="store_true", help="run what is there; the last counts")
+    options = parser.parse_args()
+    if options.data is None:
+        parser.error("--data names the folder of the data sets (extra/, paper/, suite/)")
+    done = {} if options.again else read(options.results)
+    jobs = [
+        (name, number, method, rows)
+        for number in options.splits
+        for rows in options.rows
+        for method in (ABLATIONS if options.ablations else options.methods)
+        for name in options.sets
+    ]
+    warm: set[str] = set()
+    for name, number, method, rows in jobs:
+        if (name, number, method, rows) in done:
+            continue
+        if method not in warm:
+            warm_up(method)
+            warm.add(method)
+        record = run(options.data, name, number, method, rows)
+        append(record, options.results)
+        told = record.get("fault") or f"{record['error']:.2f} in {record['fit_seconds']:.1f} s"
+        log(f"{name} split {number} {method} {rows} rows: {told} {record['warnings'] or ''}")
+
+
+if __name__ == "__main__":
+    main()
