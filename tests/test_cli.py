@@ -213,7 +213,7 @@ def test_compare(made, call):
     code, out, err = call("compare", *asked)
     assert code == 0, err
     lines = json.loads(out)
-    labels = ["Euclid", "ReliefF", "EJOP kNN", "LMNN", "ITML", "MLR", "NCA"]
+    labels = ["Euclid", "ReliefF", "EJOP kNN", "EJOP machines", "LMNN", "ITML", "MLR", "NCA"]
     assert [line["label"] for line in lines] == labels
     assert all(line["runs"] == 1 and 0 <= line["error"] < 50 for line in lines)
     assert all(line["fit_seconds"] > 0 for line in lines)

@@ -18,7 +18,7 @@ import reference
 from ejop import EGOPRegressor, EJOPClassifier
 from ejop.functions import RidgeFunction
 from ejop.rules import RidgeRule
-from ejop.rules._machines import Problem, coefficients, judged
+from ejop.rules._machines import Regression, coefficients, judged
 from ejop.scaling import QuantileColumns
 
 
@@ -244,8 +244,8 @@ def test_weights_count_by_their_ratios():
 def test_a_machine_takes_a_weight_of_two_for_two_rows(rng, kernel):
     X, R, w = rng.normal(size=(20, 3)), rng.normal(size=(20, 2)), np.r_[[1.0] * 12, [2.0] * 8]
     twice = np.r_[np.arange(20), np.arange(12, 20)]
-    a = coefficients(Problem(X, R, w), kernel, 1.5, 0.1)
-    repeated = coefficients(Problem(X[twice], R[twice]), kernel, 1.5, 0.1)
+    a = coefficients(Regression(X, R, w), kernel, 1.5, 0.1)
+    repeated = coefficients(Regression(X[twice], R[twice]), kernel, 1.5, 0.1)
     np.testing.assert_allclose(a[:12], repeated[:12], atol=1e-9)
     np.testing.assert_allclose(a[12:], repeated[12:20] + repeated[20:], atol=1e-9)
 
@@ -413,7 +413,7 @@ def test_honest_predictions_are_those_of_machines_without_the_row(tiny, kernel):
     X, Y, _ = tiny
     R, fold = Y - Y.mean(0), np.arange(18) % 4
     found = judged(
-        Problem(X, R),
+        Regression(X, R),
         kernel,
         lambda diagonal, round_: True,
         fold,

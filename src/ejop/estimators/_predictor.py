@@ -1,4 +1,4 @@
-"""What EJOPClassifier and EGOPRegressor share: tune on held-out rows, refit, answer by a rule."""
+"""What EJOPClassifier and EGOPRegressor share: choose by unseen rows, learn, answer by a rule."""
 
 from __future__ import annotations
 
@@ -115,15 +115,14 @@ class Predictor(LinearMetricEstimator):
     @computing
     @with_callbacks
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
-        """Tune on held-out rows, then learn the metric of all rows.
+        """Choose by rows that were not learned from, then learn from all rows.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
-            Weight of each row in f, in the metric, in the vote and in the score of the tuning. A
-            row of weight zero is no row.
+            Weight of each row in what is learned and in the score. A row of weight zero is no row.
 
         Returns
         -------
