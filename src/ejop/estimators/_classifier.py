@@ -16,6 +16,7 @@ from ejop.estimators._ejop import EJOP
 from ejop.estimators._predictor import Predictor
 from ejop.executors.threads import computing
 from ejop.neighbors import Votes
+from ejop.rows import require_labels
 from ejop.rules import Rule
 from ejop.tuning import Targets
 
@@ -225,6 +226,7 @@ class EJOPClassifier(ClassifierMixin, Predictor):
 
     def _targets(self, y: Any, w: NDArray | None = None) -> Targets:
         y = column_or_1d(y, warn=True)
+        require_labels(y)
         check_classification_targets(y)
         self.classes_, numbers = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:

@@ -32,7 +32,7 @@ from ejop.functions import NeighborsSmoother
 from ejop.metric import components, project
 from ejop.neighbors import Votes, nearest
 from ejop.progress import fit_task, track
-from ejop.rows import whole_block
+from ejop.rows import require_balance, require_spans, whole_block
 from ejop.rules import RULES, Rule, make_rule
 from ejop.scaling import (
     SCALERS,
@@ -227,11 +227,14 @@ class Predictor(LinearMetricEstimator):
         if sample_weight is not None:
             weights = to_host(sample_weight)
             w = check_sample_weight(weights, rows, dtype=np.float64, ensure_non_negative=True)
+        require_spans(rows.min(0), rows.max(0), rows.dtype)
         w = self._row_weights(y, w)
         if w is not None and np.count_nonzero(w) < 2:
             raise ValueError(
                 f"{np.count_nonzero(w)} rows have a weight above zero and at least 2 are needed."
             )
+        if w is not None:
+            require_balance(w)
         return rows, y, w
 
     def _checked(self, X: Any, y: Any, **checks: Any) -> tuple[NDArray, NDArray]:

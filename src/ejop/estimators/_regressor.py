@@ -14,6 +14,7 @@ from ejop.estimators._ejop import EGOP
 from ejop.estimators._predictor import Predictor
 from ejop.executors.threads import computing
 from ejop.neighbors import Votes
+from ejop.rows import targets_like
 from ejop.rules import Rule
 from ejop.tuning import Targets
 
@@ -115,7 +116,7 @@ class EGOPRegressor(RegressorMixin, Predictor):
     def _targets(self, y: Any, w: NDArray | None = None) -> Targets:
         y = check_y(y, multi_output=True, y_numeric=True)
         self._flat = y.ndim == 1
-        Y = (y[:, None] if self._flat else y).astype(np.float64)
+        Y = targets_like(y[:, None] if self._flat else y, np.dtype(np.float64))
         if not np.ptp(Y, axis=0).any():
             raise ValueError("`y` is constant, so no direction can change the answer.")
         return Targets(Y, w)

@@ -53,6 +53,7 @@ class ModelForm(Form):
 
     def _shifted(self, Q: NDArray) -> tuple[NDArray, NDArray]:
         """Each coordinate one step up and one step down, as far as its digits allow."""
+        assert self.step is not None
         return Q + self.step, Q - self.step
 
     def derive(
@@ -69,7 +70,7 @@ class ModelForm(Form):
         taken = (up - down) / 2
         if self.step is not None and not taken.all():
             rows, columns = np.nonzero(taken == 0)
-            x, t = Q[rows[0], columns[0]], self.step[columns[0]]
+            x, t = Q[rows[0], columns[0]], np.asarray(self.step)[columns[0]]
             raise ValueError(
                 f"`step`={t:.3g} is lost beside values of {x:.3g} in column {columns[0]} of `X`; "
                 "centre the columns, for instance with StandardScaler, or raise `step`."
