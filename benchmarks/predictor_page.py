@@ -341,7 +341,8 @@ def page(records: Records) -> str:
         "method; columns are the same for all.",
         "",
         f"Splits are drawn with the seeds {FIRST_SEED}, {FIRST_SEED + 1}, ... (split 0, 1, ...). "
-        "Seeds 0 to 9 served to choose the defaults; no figure here is from them.",
+        "Seeds 0 to 9 served to choose the defaults; no figure here is from them, though they are "
+        "other splits of the same tables.",
         "",
         *section("In short"),
         'Geometric mean of (error + 0.1) over that of tuned kNN. "Ours over it" compares on the '
