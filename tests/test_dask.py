@@ -74,6 +74,23 @@ def test_same_matrix_for_every_cut(client, cuts, reduction):
         assert fitted.plan_.tasks == sum(size > 0 for size in CUTS[cuts])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("reduction", ["broadcast", "tiles"])
+@pytest.mark.parametrize("odd", ["an outlier", "far clusters", "far from zero"])
+def test_same_matrix_for_rows_that_products_lose(client, odd, reduction, dtype):
+    rows = X.copy()
+    if odd == "an outlier":
+        rows[7, 2] = 1e8
+    else:
+        rows += 1e6 if odd == "far from zero" else 1e6 * (np.arange(len(X)) % 2)[:, None]
+    rows = rows.astype(dtype)
+    local = EJOP().fit(rows, Y)
+    parts = collections(rows, Y, CUTS["uneven"])
+    fitted = DaskEJOP(reduction=reduction, client=client).fit(*parts)
+    assert fitted.bandwidth_ == pytest.approx(local.bandwidth_, rel=1e-3)
+    close(fitted.outer_product_, local.outer_product_, 1e-2 if dtype == np.float32 else 1e-9)
+
+
 @pytest.mark.parametrize("reduction", ["broadcast", "tiles"])
 def test_same_matrix_for_shuffled_partitions(client, reduction):
     """The mean over rows does not know their order; leave-one-out must follow each row."""

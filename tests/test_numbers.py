@@ -13,6 +13,7 @@ import reference
 from ejop import EGOP, EJOP
 from ejop.choice import choose_bandwidth, choose_ridge, median_nearest_distance
 from ejop.functions import KernelSmoother, ModelFunction, NeighborsSmoother, RidgeFunction
+from ejop.neighbors import nearest, within
 
 FUNCTIONS = ["kernel", "ball", "knn", "ridge"]
 DTYPES = [np.float32, np.float64]
@@ -245,3 +246,27 @@ def test_a_step_that_is_lost_is_refused():
     f = ModelFunction(LinearRegression()).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="`step`=1e-09 is lost beside values of 1e"):
         f.differences(X, np.full(2, 1e-9))
+
+
+# neighbours of the rules -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("transformation", TRANSFORMATIONS)
+def test_neighbours_are_the_nearest(transformation, dtype, device):
+    if device is not None:
+        pytest.importorskip("torch")
+    for seed in range(3):
+        rows, _, h = transformed(transformation, seed, dtype)
+        rows = np.concatenate([rows, transformed(transformation, seed, dtype)[0][:5]])
+        apart = rows[:, None].astype(np.longdouble) - rows.astype(np.longdouble)
+        D = np.sqrt((apart**2).sum(2)).astype(float)
+        distances, indices = nearest(rows, rows, 5, device=device)
+        np.testing.assert_allclose(distances, np.sort(D, axis=1)[:, :5], rtol=1e-5)
+        np.testing.assert_allclose(np.take_along_axis(D, indices, 1), distances, rtol=1e-5)
+        near = within(rows, rows, h, device=device)
+        inside, slack = np.zeros(D.shape, bool), 1e-4 * h
+        inside[near.queries, near.rows] = True
+        assert inside[h - slack > D].all()
+        assert not inside[h + slack < D].any()
