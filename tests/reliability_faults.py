@@ -101,13 +101,14 @@ def killed_fits() -> Fault:
                 while process.poll() is None and not left(where):
                     time.sleep(0.0005)
                 killed += kill_within(process, moments.uniform(0, 0.01))
-            parts += len(left(where))
+            parts += bool(left(where))
             whole += _loads(where / "m.skops")
         code, err = finish(FIT, where)
         clean = code == 0 and not left(where)
     fine = killed == KILLS and whole == tried and clean
-    words = f"{killed} killed; the model was whole {whole} of {tried} times, the old or the new one"
-    words += f"; {parts} unfinished files were left, and each was gone after the next save"
+    words = f"{killed} killed, half of them while they saved; the old or the new model was whole "
+    words += f"{whole} of {tried} times"
+    words += f"; an unfinished file was left after {parts} of them, none after an undisturbed save"
     return Fault("SIGKILL of `ejop fit` over an older model", killed, words, fine)
 
 
