@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-lowest test-browser lint format docs bench bench-quick clean
+.PHONY: help demo test test-all test-lowest reliability test-browser lint format docs bench bench-quick clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -36,7 +36,7 @@ lint: $(VENV)/.test ## ruff and mypy
 	$(BIN)/mypy
 
 # one environment for every run of the tests
-PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1
+PYTEST := SCIPY_ARRAY_API=1
 
 test: lint ## lint, type-check and test
 	$(PYTEST) $(BIN)/pytest -n 2 --dist worksteal
@@ -44,24 +44,28 @@ test: lint ## lint, type-check and test
 test-all: lint ## the same, and the tests that take many seconds for more certainty
 	$(PYTEST) $(BIN)/pytest -n 2 --dist worksteal -m ''
 
-# the lowest versions that pyproject.toml states: of the core, and of what its tests import
+# the lowest versions that pyproject.toml states: of the core, the command line and what tests import
 LOWEST := .venv-lowest
 LOWEST_PYTHON ?= python3.11
 LOWEST_TESTS := estimators functions engine predictors choice metric outerproduct properties \
-  input learners initialize relieff lmnn itml mlr
+  input learners initialize relieff lmnn itml mlr cli tables writing
 
 $(LOWEST)/.test: pyproject.toml
 	$(LOWEST_PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -c 'import re, tomllib; \
 	  project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	  extras = project["optional-dependencies"]; \
 	  tools = re.compile("(hypothesis|pandas|polars|pyarrow|pytest)>"); \
-	  asked = [*project["dependencies"], *filter(tools.match, project["optional-dependencies"]["test"])]; \
-	  print(*(each.replace(">=", "==") for each in asked), sep="\n")' > $(LOWEST)/lowest.txt
+	  asked = [*project["dependencies"], *extras["cli"], *extras["report"], *filter(tools.match, extras["test"])]; \
+	  print(*dict.fromkeys(each.replace(">=", "==") for each in asked), sep="\n")' > $(LOWEST)/lowest.txt
 	$(LOWEST)/bin/python -m pip --disable-pip-version-check -q install -r $(LOWEST)/lowest.txt -e .
 	@touch $@
 
 test-lowest: $(LOWEST)/.test ## the core's tests at the lowest versions that pyproject.toml states
 	$(PYTEST) $(LOWEST)/bin/pytest $(LOWEST_TESTS:%=tests/test_%.py)
+
+reliability: $(VENV)/.test ## try what should not break it, and count that in docs/reliability.md
+	$(PYTEST) $(BIN)/python -m tests.reliability --write docs/reliability.md
 
 test-browser: $(VENV)/.test ## install chromium with apt-get where there is none, and open the pages in it
 	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null \

@@ -31,11 +31,14 @@ from benchmarks.load import Elsewhere
 from benchmarks.worker import peak_memory
 from ejop import EJOP
 from ejop._dask.plan import Job
-from ejop._dask.rows import Block
 from ejop._dask.tiles import _tile
+from ejop.choice import LocalRows
 from ejop.dask import DaskEJOP
 from ejop.datasets import make_multi_index
+from ejop.executors.expectation import Terms
 from ejop.functions import KernelSmoother
+from ejop.rows import whole_block
+from ejop.sums import prepare
 
 GIB = 2**30
 
@@ -136,16 +139,15 @@ def task_rates(n: int, d: int, m: int) -> dict[str, Any]:
     X = rng.normal(size=(n, d))
     making = time.perf_counter() - begin
     Y = np.eye(2)[(X[:, 0] > 0).astype(int)]
-    function = KernelSmoother(bandwidth=3.0)
-    function._settle(X.dtype, (X.min(0), X.max(0)), X.mean(0), Y.mean(0), float(n))
-    function.bandwidth_ = 3.0
-    job = Job(EJOP(), np.full(d, 1.5), True, True, False, None, GIB // 4, 16)
-    block, queries = Block(X, Y, None, np.arange(n)), Block(X[:m], Y[:m], None, np.arange(m))
-    _tile(function, block, queries, job)
+    block = whole_block(X, Y, None)
+    queries = block.rows(slice(0, m))
+    form = prepare(KernelSmoother(bandwidth=3.0).settle(LocalRows(block)), np.full(d, 1.5))
+    task = form, Job(GIB // 4, 16, m), Terms(leave_one_out=True, softmax=True)
+    _tile(task, block, queries)
     runs = []
     for _ in range(3):
         begin = time.perf_counter()
-        state = _tile(function, block, queries, job)
+        state = _tile(task, block, queries)
         runs.append(time.perf_counter() - begin)
     size = state.sums.nbytes + state.total.nbytes
     return {

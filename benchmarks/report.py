@@ -96,11 +96,11 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 
 
-def commit() -> str:
-    """Commit of the checkout, with "+changes" where files differ from it."""
+def commit(tree: Path = ROOT) -> str:
+    """Commit of a checkout, with "+changes" where files differ from it."""
     try:
-        changed = _git("status", "--porcelain", "--untracked-files=no")
-        return _git("rev-parse", "--short=12", "HEAD") + ("+changes" if changed else "")
+        changed = _git(tree, "status", "--porcelain", "--untracked-files=no")
+        return _git(tree, "rev-parse", "--short=12", "HEAD") + ("+changes" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 
@@ -112,8 +112,8 @@ def machine_name(info: dict[str, Any]) -> str:
     return f"{words}-{info['threads']}-threads"
 
 
-def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+def _git(tree: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=tree, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 

@@ -112,13 +112,14 @@ def visit_block_math(self: Any, node: Any) -> None:
 
 def benchmark_table(record: dict[str, Any]) -> str:
     """Rows of one benchmark file as a Markdown table, with where and when they were measured."""
+    sides = "new | old" if record["scale"] == "versions" else "ours | peer or limit"
     info = record["machine"]
     versions = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
     lines = [
         f"Measured on {record['date']} at commit `{record['commit']}`, {info['cpu']}, "
         f"{info['threads']} threads, {info['memory_gib']} GiB, {info['system']}; {versions}.",
         "",
-        "| benchmark | size | ours | peer or limit | ratio | goal | | peak memory |",
+        f"| benchmark | size | {sides} | ratio | goal | | peak memory |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in record["rows"]:
@@ -153,14 +154,18 @@ def _whole(text: str) -> str:
 
 
 def performance(folder: Path) -> str:
-    """Tables of all full runs in a folder, the newest first."""
-    parts = []
+    """Tables of all full runs in a folder, the newest first, then those of two versions."""
+    found: dict[str, list[str]] = {"full": [], "versions": []}
     for path in sorted(folder.glob("*.json"), reverse=True):
         record = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(record, dict) and record.get("scale") == "full" and "machine" in record:
+        if isinstance(record, dict) and record.get("scale") in found and "machine" in record:
             info = record["machine"]
-            title = f"## {info['cpu']}, {info['threads']} threads, {record['date']}"
-            parts += [title, benchmark_table(record)]
+            title = f"{info['cpu']}, {info['threads']} threads, {record['date']}"
+            if record["scale"] == "versions":
+                old, new = record["trees"]
+                title = f"Commit `{new}` beside `{old}`, {title}"
+            found[record["scale"]] += [f"## {title}", benchmark_table(record)]
+    parts = [part for each in found.values() for part in each]
     return "\n\n".join(parts) or "No results are committed yet."
 
 

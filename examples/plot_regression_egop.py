@@ -33,12 +33,12 @@ ProjectionDisplay.from_estimator(egop, B, b)
 plt.show()
 
 # %%
-# The regressor chooses function, power and number of neighbours on held-out rows:
+# The regressor chooses a few kernel machines by rows they have not seen, and averages them:
 
 model = EGOPRegressor(random_state=0).fit(A, a)
 plain = make_pipeline(StandardScaler(), KNeighborsRegressor(15)).fit(A, a)
 print(f"R² of plain 15-NN: {plain.score(B, b):.3f}, of EGOPRegressor: {model.score(B, b):.3f}")
-print(model.best_params_)
+print(model.rule_.in_words())
 
 # %%
 # ``diagonal=True`` keeps one weight for each column, which is known as gradient weights:

@@ -89,3 +89,138 @@ def mean_outer_product(J, w=None):
     """Weighted mean of J^T J over samples, one at a time."""
     w = np.ones(len(J)) if w is None else w
     return sum(wi * Ji.T @ Ji for wi, Ji in zip(w, J, strict=True)) / w.sum()
+
+
+class Exact:
+    """Values of f at shifted points in long double, from differences of the rows alone.
+
+    ``function`` is a name of ``KERNELS``, "knn" or "ridge"; ``h`` the bandwidth or the number of
+    neighbours.
+    """
+
+    def __init__(self, function, X, Y, h, penalty=None):
+        self.function, self.penalty = function, penalty
+        self.h = h if function == "knn" else np.longdouble(h)
+        self.X, self.Y = X.astype(np.longdouble), Y.astype(np.longdouble)
+
+    def squared(self, x, rows, j=0, t=0.0):
+        """|x + t e_j - x_i|^2 of some rows."""
+        apart = x - self.X[rows]
+        t = np.longdouble(t)
+        return (apart**2).sum(1) + (2 * t * apart[:, j] + t * t)
+
+    def value(self, x, leave, j=0, t=0.0):
+        rows = _others(len(self.X), leave)
+        D = self.squared(x.astype(np.longdouble), rows, j, t)
+        if self.function == "knn":
+            return self.Y[rows[np.argsort(D, kind="stable")[: self.h]]].mean(0)
+        if self.function == "ridge":
+            return self.Y.mean(0) + np.exp(-D / (2 * self.h**2)) @ self.coefficients(leave)
+        if self.function == "gaussian":
+            K = np.exp(-(D - D.min()) / (2 * self.h**2))
+        else:
+            K = KERNELS[self.function](np.sqrt(np.maximum(D, 0)) / self.h)
+        K = K if K.sum() > 0 else np.ones_like(K)
+        return K @ self.Y[rows] / K.sum()
+
+    def coefficients(self, leave):
+        """Solved in float64, then mended by residuals in long double."""
+        rows = _others(len(self.X), leave)
+        K = np.exp(-np.array([self.squared(self.X[i], rows) for i in rows]) / (2 * self.h**2))
+        K[np.diag_indices_from(K)] += np.longdouble(self.penalty)
+        target = self.Y[rows] - self.Y.mean(0)
+        a = np.zeros_like(target)
+        for _ in range(3):
+            a += np.linalg.solve(K.astype(float), (target - K @ a).astype(float))
+        return a
+
+    def jacobians(self, step, use_softmax):
+        """Difference quotients at every row, left out of its own estimate, (n, c, d)."""
+        n, d = self.X.shape
+        J = np.empty((n, self.Y.shape[1], d), dtype=np.longdouble)
+        for i in range(n):
+            a = self.coefficients(i) if self.function == "ridge" else None
+            if a is not None:
+                self.coefficients, found = (lambda leave, a=a: a), self.coefficients
+            for j in range(d):
+                t = np.longdouble(step[j])
+                plus, minus = (self.value(self.X[i], i, j, side * t) for side in (1, -1))
+                if use_softmax:
+                    plus, minus = softmax(plus), softmax(minus)
+                J[i, :, j] = (plus - minus) / (2 * t)
+            if a is not None:
+                self.coefficients = found
+        return J
+
+
+# the mean of kernel machines ----------------------------------------------------------------------
+
+
+def machine(x, X, R, h, penalty, kernel, leave=-1, w=None):
+    """sum_i a_i k(x, x_i), (W^-1 penalty + K) a = R, without one of the rows."""
+    rows = _others(len(X), leave)
+    w = np.ones(len(X)) if w is None else w
+    K = np.array([[RIDGE[kernel](X[i], X[j], h) for j in rows] for i in rows])
+    a = np.linalg.solve(K + penalty * np.diag(1 / w[rows]), R[rows])
+    return np.array([RIDGE[kernel](x, X[i], h) for i in rows]) @ a
+
+
+def machine_gradient(x, X, R, h, penalty, kernel, w=None):
+    """Derivatives (c, d) of :func:`machine` at one of the rows: a kernel that has a corner at its
+    own centre counts as flat there."""
+    n, d = X.shape
+    w = np.ones(n) if w is None else w
+    K = np.array([[RIDGE[kernel](a, b, h) for b in X] for a in X])
+    a = np.linalg.solve(K + penalty * np.diag(1 / w), R)
+    J = np.zeros((R.shape[1], d))
+    for i in range(n):
+        gap = x - X[i]
+        if not gap.any():
+            continue
+        slope = {
+            "gaussian": lambda gap: -gap / h**2,
+            "laplace": lambda gap: -gap / np.linalg.norm(gap) / h,
+            "l1": lambda gap: -np.sign(gap) / h,
+        }[kernel](gap)
+        J += np.outer(a[i], slope * RIDGE[kernel](x, X[i], h))
+    return J
+
+
+def machine_map(X, R, h, penalty, kernel, diagonal):
+    """The map of a round: the root of the outer product at the training rows, of trace d."""
+    M = mean_outer_product([machine_gradient(x, X, R, h, penalty, kernel) for x in X])
+    M = M * len(M) / np.trace(M)
+    if diagonal:
+        return np.diag(np.sqrt(np.diag(M)))
+    values, vectors = np.linalg.eigh(M)
+    return vectors @ np.diag(np.sqrt(np.maximum(values, 0))) @ vectors.T
+
+
+def honest_machine(X, R, kernel, settings, diagonal=True, fold=None):
+    """Predictions of rows by machines that have not seen them.
+
+    Without a map each row is left out in turn; under one, machine and map are those of the other
+    folds. ``settings`` are the bandwidth and penalty of each round.
+    """
+    if len(settings) == 1:
+        h, penalty = settings[0]
+        return np.array([machine(X[i], X, R, h, penalty, kernel, i) for i in range(len(X))])
+    honest = np.zeros_like(R)
+    for k in np.unique(fold):
+        seen, held = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+        L = machine_map(X[seen], R[seen], *settings[0], kernel, diagonal)
+        for i in held:
+            honest[i] = machine(X[i] @ L.T, X[seen] @ L.T, R[seen], *settings[1], kernel)
+    return honest
+
+
+def mean_of_machines(x, members, X, R):
+    """Mean of machines at one row; a member is (preparation, kernel, settings, diagonal)."""
+    total = 0.0
+    for prepare, kernel, settings, diagonal in members:
+        A, a = prepare(X), prepare(x[None])[0]
+        if len(settings) == 2:
+            L = machine_map(A, R, *settings[0], kernel, diagonal)
+            A, a = A @ L.T, a @ L.T
+        total = total + machine(a, A, R, *settings[-1], kernel)
+    return total / len(members)

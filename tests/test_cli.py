@@ -1,6 +1,7 @@
 """The command line: the executable and every command, every mistake told in one line."""
 
 import io
+import itertools
 import json
 import os
 import re
@@ -35,7 +36,7 @@ from ejop.learners import LMNN
 
 EXECUTABLE = Path(sys.executable).parent / "ejop"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-QUICK = ["--function", "kernel"]
+QUICK = ["--rule", "knn", "--function", "kernel"]
 
 
 def shell(*args, **options):
@@ -93,7 +94,7 @@ def made(tmp_path_factory):
     table().to_csv(folder / "train.csv", index=False)
     new = table(30, seed=1).drop(columns=["label", "customer_id", "joined", "remark"])
     new.to_csv(folder / "new.csv", index=False)
-    done = shell("fit", folder / "train.csv", "-t", "label", "-o", folder / "m.skops", *QUICK)
+    done = shell("fit", folder / "train.csv", "-t", "label", "-o", folder / "m.skops")
     assert done.returncode == 0, done.stderr
     return types.SimpleNamespace(
         folder=folder, model=folder / "m.skops", new=folder / "new.csv", frame=new, fit=done
@@ -126,8 +127,9 @@ def test_fit_says_what_it_did(made):
     assert "filled with the median: a (4)" in told
     assert "filled with the most frequent level: colour (1)" in told
     assert "learning from 159 rows and 4 columns" in told
-    assert "EJOPClassifier" in made.fit.stdout
-    assert re.search(r"accuracy on held-out rows 0\.\d+, 0\.\d+ with plain", made.fit.stdout)
+    assert "m.skops: EJOPClassifier, mean of 5 kernel machines: " in made.fit.stdout
+    assert "; columns " in made.fit.stdout
+    assert re.search(r"learned in [\d.]+ s; accuracy 0\.\d+ on rows it had", made.fit.stdout)
     assert left_behind(made.folder) == []
 
 
@@ -144,6 +146,44 @@ def test_predict(made, expected, tmp_path):
     np.testing.assert_allclose(found[["proba_no", "proba_yes"]].sum(axis=1), 1)
 
 
+def test_sets_and_intervals(made, call, tmp_path):
+    code, out, err = call("predict", made.model, made.new, "--coverage", 0.95)
+    assert code == 0, err
+    found = pd.read_csv(io.StringIO(out))
+    assert set(found["set"]) <= {"no", "yes", "no | yes"}
+    assert all(p in held for p, held in zip(found["prediction"], found["set"], strict=True))
+    numbers = table().drop(columns=["label", "remark", "joined"])
+    numbers.to_csv(tmp_path / "numbers.csv", index=False)
+    model = tmp_path / "m.skops"
+    code, out, err = call("fit", tmp_path / "numbers.csv", "-t", "b", "-o", model)
+    assert code == 0, err
+    assert re.search(r"R2 -?\d\.\d+ on rows it had not seen", out)
+    code, out, err = call("predict", model, tmp_path / "numbers.csv", "--coverage", 0.9)
+    assert code == 0, err
+    found = pd.read_csv(io.StringIO(out))
+    assert (found["low"] < found["prediction"]).all()
+    assert (found["prediction"] < found["high"]).all()
+    code, _, err = call("predict", model, tmp_path / "numbers.csv", "--coverage", 90)
+    assert code == 1
+    assert "`coverage` must lie between 0 and 1, got 90" in err
+
+
+def test_functions_are_for_neighbours(made, call, tmp_path):
+    asked = ("fit", made.folder / "train.csv", "-t", "label", "-o", tmp_path / "m.skops")
+    code, _, err = call(*asked, "--function", "kernel")
+    assert code == 2
+    assert "--function kernel is for --rule knn or --rule hnn" in " ".join(err.split())
+    code, out, err = call(*asked, *QUICK)
+    assert code == 0, err
+    assert re.search(r"accuracy on held-out rows 0\.\d+, 0\.\d+ with plain", out)
+    code, out, err = call("inspect", tmp_path / "m.skops")
+    assert code == 0, err
+    assert "n_neighbors: " in out
+    code, _, err = call("predict", tmp_path / "m.skops", made.new, "--coverage", 0.9)
+    assert code == 1
+    assert "rule='knn' keeps no predictions of unseen rows" in err
+
+
 def test_transform_explain_inspect(made, call):
     code, out, err = call("transform", made.model, made.new, "--components", 2)
     assert code == 0, err
@@ -158,7 +198,13 @@ def test_transform_explain_inspect(made, call):
     assert code == 0, err
     for words in ("EJOPClassifier of label, from 159 rows of train.csv", "Leading directions"):
         assert words in out
-    for words in ("Importances", "n_neighbors:", "plan: ", "skipped joined: it holds dates"):
+    for words in (
+        "Importances",
+        "  member: ",
+        "mean of 5 kernel machines",
+        "plan: ",
+        "skipped joined: it holds dates",
+    ):
         assert words in out
 
 
@@ -167,7 +213,7 @@ def test_compare(made, call):
     code, out, err = call("compare", *asked)
     assert code == 0, err
     lines = json.loads(out)
-    labels = ["Euclid", "ReliefF", "EJOP kNN", "LMNN", "ITML", "MLR", "NCA"]
+    labels = ["Euclid", "ReliefF", "EJOP kNN", "EJOP machines", "LMNN", "ITML", "MLR", "NCA"]
     assert [line["label"] for line in lines] == labels
     assert all(line["runs"] == 1 and 0 <= line["error"] < 50 for line in lines)
     assert all(line["fit_seconds"] > 0 for line in lines)
@@ -183,9 +229,10 @@ def test_compare_needs_rows(made, call, tmp_path):
 def test_demo():
     done = shell("demo")
     assert done.returncode == 0, done.stderr
-    errors = dict(re.findall(r"(Euclidean|EJOP) *│ *([\d.]+)%", done.stdout))
-    assert float(errors["EJOP"]) < 3
-    assert float(errors["Euclidean"]) < 3
+    errors = [float(error) for error in re.findall(r"│ *([\d.]+)% *│", done.stdout)]
+    assert len(errors) == 3
+    assert max(errors) < 3
+    assert re.search(r"learned in [\d.]+ s: mean of 5 kernel machines", done.stdout)
 
 
 def test_bench(call):
@@ -717,7 +764,9 @@ def test_damaged_models(made, call, tmp_path):
     (tmp_path / "cut.skops").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "text.skops").write_text("hello")
     flipped = bytearray(whole)
-    flipped[2000] ^= 255
+    with zipfile.ZipFile(made.model) as archive:
+        largest = max(archive.infolist(), key=lambda member: member.compress_size)
+    flipped[largest.header_offset + largest.compress_size // 2] ^= 255
     (tmp_path / "flipped.skops").write_bytes(flipped)
     skops.io.dump(LogisticRegression(), tmp_path / "other.skops")
     swapped = skops.io.dumps(make_pipeline(LogisticRegression()))
@@ -791,11 +840,19 @@ def test_a_model_that_unpacks_without_end(made, call, tmp_path, monkeypatch):
     assert "unpacks to 33 MiB or more, over the limit of" in err
 
 
-@pytest.mark.parametrize("rule", ["knn", "hnn", "ridge"])
 @pytest.mark.parametrize(
-    "function", ["kernel", "ball", "knn", "ridge", RidgeFunction(widening=2.0)]
+    ("rule", "function", "scale"),
+    [
+        *itertools.product(
+            ["knn", "hnn"],
+            ["kernel", "ball", "knn", "ridge", RidgeFunction(widening=2.0)],
+            ["standard"],
+        ),
+        ("knn", "kernel", "quantile"),
+        *itertools.product(["ridge"], ["auto"], ["auto", "quantile", "robust"]),
+    ],
 )
-def test_saved_models_answer_alike(rule, function, tmp_path, rng):
+def test_saved_models_answer_alike(rule, function, scale, tmp_path, rng):
     X = pd.DataFrame(rng.normal(size=(60, 4)), columns=[*"abcd"])
     X["e"] = rng.choice(["u", "v"], 60)
     score = X["a"] - X["b"] + (X["e"] == "u")
@@ -806,7 +863,7 @@ def test_saved_models_answer_alike(rule, function, tmp_path, rng):
         (EJOPClassifier, np.where(score > 0, "p", "q"), "classification"),
         (EGOPRegressor, score.to_numpy(), "regression"),
     ]:
-        predictor = kind(rule, function=function, power=0.5, scale="standard", random_state=0)
+        predictor = kind(rule, function=function, power=0.5, scale=scale, random_state=0)
         pipeline = Pipeline([("prepare", make_preparation(columns)), ("predict", predictor)])
         training = TrainingTable(typed(X, columns), y, "t", task, columns, [])
         pipeline.fit(training.X, y)
@@ -817,6 +874,10 @@ def test_saved_models_answer_alike(rule, function, tmp_path, rng):
         rows = again.prepared(X)
         assert (again.predictor.predict(rows) == before).all()
         np.testing.assert_allclose(again.predictor.explain(rows), explained)
+        if rule == "ridge":
+            told = "predict_set" if task == "classification" else "predict_interval"
+            inside = getattr(predictor, told)(pipeline["prepare"].transform(training.X))
+            np.testing.assert_array_equal(getattr(again.predictor, told)(rows), inside)
         assert str(again.predictor.plan_) == str(predictor.plan_)
         assert again.predictor.get_params()["rule"] == rule
 

@@ -12,8 +12,9 @@ from sklearn.linear_model import LogisticRegression
 
 from ejop import EGOP, EJOP, EGOPRegressor, EJOPClassifier
 from ejop.datasets import make_multi_index
-from ejop.functions import KernelSmoother, RidgeFunction
+from ejop.functions import Function, KernelSmoother, RidgeFunction
 from ejop.sums import WeightedSums
+from ejop.sums.gaussian import GaussianForm
 
 pytest.importorskip("distributed")
 import dask
@@ -71,6 +72,23 @@ def test_same_matrix_for_every_cut(client, cuts, reduction):
     assert f"{reduction}: references take" in str(fitted.plan_)
     if reduction == "tiles":  # every block is a tile, not joined with others
         assert fitted.plan_.tasks == sum(size > 0 for size in CUTS[cuts])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("reduction", ["broadcast", "tiles"])
+@pytest.mark.parametrize("odd", ["an outlier", "far clusters", "far from zero"])
+def test_same_matrix_for_rows_that_products_lose(client, odd, reduction, dtype):
+    rows = X.copy()
+    if odd == "an outlier":
+        rows[7, 2] = 1e8
+    else:
+        rows += 1e6 if odd == "far from zero" else 1e6 * (np.arange(len(X)) % 2)[:, None]
+    rows = rows.astype(dtype)
+    local = EJOP().fit(rows, Y)
+    parts = collections(rows, Y, CUTS["uneven"])
+    fitted = DaskEJOP(reduction=reduction, client=client).fit(*parts)
+    assert fitted.bandwidth_ == pytest.approx(local.bandwidth_, rel=1e-3)
+    close(fitted.outer_product_, local.outer_product_, 1e-2 if dtype == np.float32 else 1e-9)
 
 
 @pytest.mark.parametrize("reduction", ["broadcast", "tiles"])
@@ -195,6 +213,31 @@ def test_functions_that_are_broadcast(client, function):
         *collections(X, Y, CUTS["uneven"])
     )
     close(fitted.outer_product_, local.outer_product_)
+
+
+class OwnSmoother(Function):
+    """A function of a user's, with what contributing.md asks for and no more."""
+
+    divisible = True
+
+    def __init__(self, bandwidth=1.0):
+        self.bandwidth = bandwidth
+
+    def _choose(self, rows):
+        self.bandwidth_ = self.bandwidth
+
+    def form(self, request):
+        return GaussianForm(self, request)
+
+    def default_step(self):
+        return 0.5
+
+
+@pytest.mark.parametrize("reduction", ["broadcast", "tiles"])
+def test_a_function_of_a_users_own(client, reduction):
+    there = DaskEJOP(OwnSmoother(), reduction=reduction, client=client)
+    there.fit(*collections(X, Y, CUTS["uneven"]))
+    close(there.outer_product_, EJOP(OwnSmoother()).fit(X, Y).outer_product_)
 
 
 def test_frozen_model_needs_no_references(client):

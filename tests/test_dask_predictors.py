@@ -1,5 +1,7 @@
 """Dask: predictors that tune on a sample and search references on the workers."""
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -49,11 +51,11 @@ def compute(client, *lazy):
         {"rule": "hnn"},
         {"rule": RadiusRule(radius=0.05, empty="prior", weights="distance")},
         {"rule": RadiusRule(radius=0.05)},
-        {"rule": "ridge"},
         {"class_weight": "balanced"},
         {"class_weight": {"red": 5.0}},
         {"reduction": "tiles"},
         {"scale": "none", "power": "auto", "n_iter": 2},
+        {"scale": "quantile"},
     ],
     ids=str,
 )
@@ -90,10 +92,10 @@ def test_ties_fall_as_in_the_twin(client):
         np.testing.assert_array_equal(answers, local.predict(queries))
 
 
-@pytest.mark.parametrize(("rule", "outputs"), [("knn", 2), ("ridge", 1)])
-def test_regressor_is_its_twin(client, rule, outputs):
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("parameters", [QUICK, {"random_state": 0}], ids=["knn", "ridge"])
+def test_regressor_is_its_twin(client, parameters, outputs):
     y = TARGETS[:, 0] if outputs == 1 else TARGETS
-    parameters = {**QUICK, "rule": rule}
     local = EGOPRegressor(**parameters).fit(X, y)
     model = DaskEGOPRegressor(client=client, **parameters).fit(cut(X), cut(y))
     (answers,) = compute(client, model.predict(cut(X)))
@@ -133,11 +135,59 @@ def test_tuning_takes_a_sample_and_the_metric_all_rows(client):
         untuned.predict(cut(X))
 
 
+def test_machines_are_fitted_whole_on_a_worker(client):
+    local = EJOPClassifier(random_state=0).fit(X, NAMES)
+    model = DaskEJOPClassifier(random_state=0, client=client).fit(cut(X), cut(NAMES))
+    assert model.plan_.reduction == "sample"
+    assert "fitted whole on one worker, to all rows" in str(model.plan_)
+    assert model.best_params_ == local.best_params_
+    assert model.best_score_ == local.best_score_
+    pd.testing.assert_frame_equal(
+        pd.DataFrame(model.cv_results_), pd.DataFrame(local.cv_results_), check_exact=False
+    )
+    lazy = (model.predict(cut(X)), model.predict_proba(cut(X)), model.transform(cut(X)))
+    sets, none = model.predict_set(cut(X), 0.8), model.predict_proba(cut(X)[:0])
+    answers, shares, mapped, inside, nothing = compute(client, *lazy, sets, none)
+    np.testing.assert_array_equal(answers, local.predict(X))
+    np.testing.assert_allclose(shares, local.predict_proba(X), atol=1e-8)
+    np.testing.assert_allclose(mapped, local.transform(X), atol=1e-8)
+    np.testing.assert_array_equal(inside, local.predict_set(X, 0.8))
+    assert nothing.shape == (0, 3)
+    assert model.score(cut(X), cut(NAMES)) == pytest.approx(local.score(X, NAMES))
+    plain = model.to_local()
+    assert type(plain) is EJOPClassifier
+    np.testing.assert_allclose(plain.explain(X[:9]), local.explain(X[:9]), atol=1e-8)
+    for one, other in zip(plain.kneighbors(X[:9]), local.kneighbors(X[:9]), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-8)
+
+
+def test_machines_of_a_sample(client):
+    model = DaskEGOPRegressor(tuning_rows=100, random_state=0, client=client)
+    model.fit(cut(X), cut(TARGETS))
+    assert "fitted whole on one worker, to 100 of 240 rows, drawn at random" in str(model.plan_)
+    plain = model.to_local()
+    assert len(plain.rule_.targets_) == len(plain.kept_) == 100
+    np.testing.assert_array_equal(plain.rule_.targets_, TARGETS[plain.kept_])  # as they are counted
+    again = pickle.loads(pickle.dumps(model)).set_params(client=client)  # saved with its sample
+    bounds, same = compute(client, model.predict_interval(cut(X)), again.predict(cut(X)))
+    np.testing.assert_allclose(bounds, plain.predict_interval(X))
+    np.testing.assert_allclose(same, plain.predict(X))
+    with pytest.raises(ValueError, match="`coverage` must lie between 0 and 1"):
+        model.predict_interval(cut(X), 2)
+
+
+def test_neighbours_have_no_sets(client):
+    model = DaskEJOPClassifier(client=client, **QUICK).fit(cut(X), cut(Y))
+    with pytest.raises(ValueError, match="rule='knn' keeps no predictions of unseen rows"):
+        model.predict_set(cut(X))
+
+
 @pytest.mark.parametrize("rule", ["knn", "hnn", "ridge"])
 def test_weights_of_rows(client, rule):
     """The rows that weigh nothing are the last, so that both sides draw the same held-out rows."""
     w = np.random.default_rng(1).uniform(0.5, 2, 240) * (np.arange(240) < 200)
-    options = {**QUICK, "rule": rule, "class_weight": {"red": 2.0}}
+    quick = {"random_state": 0} if rule == "ridge" else QUICK
+    options = {**quick, "rule": rule, "class_weight": {"red": 2.0}}
     local = EJOPClassifier(**options).fit(X, NAMES, sample_weight=w)
     model = DaskEJOPClassifier(client=client, **options)
     model.fit(cut(X), cut(NAMES), sample_weight=cut(w))
@@ -206,6 +256,11 @@ def test_references_on_one_worker_answer_the_same(client, monkeypatch):
             lambda c: DaskEJOPClassifier(refit="train", client=c).fit(cut(X), cut(Y)),
             ValueError,
             "`refit`='train' is not there on a cluster",
+        ),
+        (
+            lambda c: DaskEJOPClassifier(function="kernel", client=c).fit(cut(X), cut(Y)),
+            ValueError,
+            "`function`='kernel' does not apply to rule='ridge'",
         ),
         (
             lambda c: DaskEJOPClassifier(class_weight={0: 0.0}, client=c).fit(cut(X), cut(Y)),

@@ -42,9 +42,10 @@ def test_any_threads_and_blocks_give_the_same_matrix(rows, function, dtype, tole
         "ridge": RidgeFunction(bandwidth=2.5, penalty=0.1),
     }
     settings = {"function": functions[function], "n_queries": 600, "random_state": 0}
+    tight = 26 * MIB if function == "ridge" else 12 * MIB + 500_000  # two systems of 11 MiB
     fits = [
         EJOP(**settings, n_jobs=jobs, device=Device(memory_limit=limit)).fit(X, y)
-        for jobs, limit in [(1, None), (2, None), (2, 16 * MIB), (3, 12 * MIB + 500_000)]
+        for jobs, limit in [(1, None), (2, None), (2, tight + 4 * MIB), (3, tight)]
     ]
     assert len({(f.plan_.threads, f.plan_.block) for f in fits}) >= 2
     for other in fits[1:]:
@@ -220,6 +221,22 @@ def test_memory_stays_within_the_budget_and_maps_are_not_copied(tmp_path, functi
     assert planned <= limit
     # The budget, plus X's means, finiteness checks and y as one-hot columns, but no copy of X.
     assert used <= limit + 16 * MIB
+
+
+@pytest.mark.parametrize(("n", "what"), [(9_000, "9000 rows"), (20_000, "2000 centres")])
+def test_ridge_is_refused_before_it_is_solved(n, what):
+    X = np.random.default_rng(0).normal(size=(n, 20))
+    begun = time.process_time()
+    with pytest.raises(MemoryError, match=f"the system of {what} takes .* raise it, or take fewer"):
+        EJOP("ridge", device=Device(memory_limit=50 * MIB)).fit(X, (X[:, 0] > 0).astype(int))
+    assert time.process_time() - begun < 2
+
+
+def test_the_remedy_for_ridge_fits_the_limit():
+    X = np.random.default_rng(0).normal(size=(3_000, 5))
+    function = RidgeFunction(bandwidth=3.0, penalty=0.1, max_rows=500, n_centers=500)
+    limited = EJOP(function, n_queries=50, device=Device(memory_limit=50 * MIB), random_state=0)
+    assert limited.fit(X, (X[:, 0] > 0).astype(int)).plan_.memory <= 50 * MIB
 
 
 LONG = """

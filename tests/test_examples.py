@@ -131,6 +131,11 @@ def test_picture_of_the_readme_is_made_by_its_script(tmp_path, pyplot):
     assert (ROOT / "docs" / "images" / "digits.png").stat().st_size < 60_000
 
 
+def test_picture_of_the_walk_is_made_by_its_script():
+    walk = ROOT / "docs" / "images" / "walk.svg"
+    assert load("make_walk").draw() == walk.read_text(encoding="utf-8")
+
+
 def test_performance_page_has_every_row_of_the_committed_files():
     conf = load("conf")
     page = conf.performance(ROOT / "benchmarks" / "results")

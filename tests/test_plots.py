@@ -85,6 +85,23 @@ def drawn(display):
 # spectrum -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("kind", [EJOPClassifier, EGOPRegressor])
+def test_every_display_draws_the_default_predictor(wine, kind):
+    X, names = wine
+    y = names if kind is EJOPClassifier else X["alcohol"].to_numpy()
+    model = kind(random_state=0).fit(X, y)
+    spectrum = drawn(SpectrumDisplay.from_estimator(model))
+    np.testing.assert_array_equal(
+        spectrum.frame()["eigenvalue"], model.metric_estimator_.eigenvalues_
+    )
+    shares = drawn(ImportanceDisplay.from_estimator(model)).frame()
+    assert shares["feature"].iloc[0] == X.columns[model.feature_importances_.argmax()]
+    drawn(MetricDisplay.from_estimator(model))
+    near = drawn(NeighborsDisplay.from_estimator(model, X, y)).frame()
+    assert np.isfinite(near["distance"]).all()
+    drawn(ProjectionDisplay.from_estimator(model, X, y))
+
+
 def test_spectrum_shows_eigenvalues_energy_and_gap(metric):
     display = drawn(SpectrumDisplay.from_estimator(metric))
     frame = display.frame()

@@ -190,10 +190,27 @@ def test_a_regressor_shows_predicted_against_true(regression):
     assert "Who is taken for whom" not in own
 
 
-@pytest.mark.parametrize("rule", ["hnn", "ridge"])
-def test_other_rules_than_the_nearest(rule, wine):
-    model = EJOPClassifier(rule, **QUICK).fit(wine[0], wine[2])
+def test_other_rules_than_the_nearest(wine):
+    model = EJOPClassifier(**{**QUICK, "rule": "hnn"}).fit(wine[0], wine[2])
     assert "the same scaling and 5 neighbours" in make_report(model, wine[1], wine[3])
+
+
+def test_the_default_says_what_answers(wine, regression):
+    model = EJOPClassifier(random_state=0).fit(wine[0], wine[2])
+    html = page(make_report(model, wine[1], wine[3]))
+    for words in (
+        "the same scaling and 5 neighbours",
+        "It answers by the mean of 5 kernel machines: ",
+        f"Its accuracy was {model.best_score_:.3f} on training rows",
+        "After: kernel machines",
+        model.best_params_["members"][0],
+    ):
+        assert words in html
+    assert "power 0" not in html
+    X, y = regression
+    real = EGOPRegressor(random_state=0).fit(X[:160], y[:160])
+    html = page(make_report(real, X[160:], y[160:]))
+    assert f"Its R² was {real.best_score_:.3f} on training rows" in html
 
 
 def test_metrics_alone_are_judged_by_five_neighbours(regression):

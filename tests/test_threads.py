@@ -386,3 +386,41 @@ def test_neighbours_do_not_depend_on_threads(dtype):
         np.testing.assert_array_equal(getattr(blocks[1], name), getattr(alone[1], name))
     peer = NearestNeighbors(algorithm="brute").fit(X).kneighbors(Q, 7)[0]
     np.testing.assert_allclose(blocks[0][0], peer, rtol=1e-6)
+
+
+ALONE = """
+import os, time, warnings
+import numpy as np
+from ejop import EJOP, EJOPClassifier
+from ejop.functions import NeighborsSmoother
+warnings.simplefilter("ignore")
+X = np.random.default_rng(0).normal(size=(80, 4))
+y = (X[:, 0] > 0).astype(int)
+functions = ("kernel", "ball", NeighborsSmoother(5), "ridge")
+models = [EJOP(f, n_jobs=1) for f in functions] + [EJOPClassifier("knn", n_jobs=1, random_state=0)]
+
+def burst():
+    for model in models:
+        model.fit(X, y)
+
+burst()  # compiles
+began, used = time.perf_counter(), os.times()
+while time.perf_counter() - began < 1:
+    burst()
+now, wall = os.times(), time.perf_counter() - began
+print((now.user - used.user + now.system - used.system) / wall)
+"""
+
+
+def test_one_job_uses_one_processor_beside_others():
+    """Four fits at once, as four people on one machine: none spins while another works."""
+    environment = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
+    command = [sys.executable, "-c", ALONE]
+    runs = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        for _ in range(4)
+    ]
+    for run in runs:
+        out, _ = run.communicate(timeout=300)
+        assert run.returncode == 0
+        assert float(out) < 1.1

@@ -182,6 +182,11 @@ def widest_within_one_error(
     """
     weights = weights / weights.sum()
     means = losses @ weights
+    if not np.isfinite(means).all():
+        raise ValueError(
+            "the leave-one-out loss of f is not finite, so that no bandwidth can be chosen by it; "
+            "scale `y` and the columns of `X`, even out `sample_weight`, or pass a `bandwidth`."
+        )
     best = int(means.argmin())
     excess = losses - losses[best]
     error = np.sqrt(((excess - (excess @ weights)[:, None]) ** 2 @ weights) / len(weights))
@@ -337,7 +342,9 @@ class Judges:
     def losses(self, sums: NDArray) -> NDArray:
         """Leave-one-out loss of each row for each bandwidth, from sums over all rows."""
         own = self.w[:, None]
-        rest = (self.total * self.prior - own * self.Y) / (self.total - own)
+        others = np.maximum(self.total - own, 0)
+        rest = (self.total * self.prior - own * self.Y) / np.where(others > 0, others, 1)
+        rest = np.where(others > 0, rest, self.prior)
         mass = sums[:, :, -1:]
         f = np.where(mass > 0, sums[:, :, :-1] / np.where(mass > 0, mass, 1), rest)
         return np.stack([self._loss(values) for values in f])

@@ -2,7 +2,8 @@
 
 ``DaskEJOP``, ``DaskEGOP``, ``DaskEJOPClassifier`` and ``DaskEGOPRegressor`` take Dask arrays or
 data frames and give what their local twins would. Dask schedules, retries and moves data. The
-client sees matrices of n_features x n_features and a few numbers, never the rows.
+client sees matrices of n_features x n_features and a few numbers, never the rows; the one exception
+is a predictor of ``rule="ridge"``, which is brought whole, with the sample it was fitted to.
 """
 
 from __future__ import annotations
@@ -104,16 +105,24 @@ class DaskEGOP(DaskMetric, EGOP):
 class DaskEJOPClassifier(DaskPredictor, EJOPClassifier):
     """:class:`ejop.EJOPClassifier` on a Dask cluster.
 
-    Settings are tuned by the local twin, on a worker, with a random sample of ``tuning_rows`` rows.
-    The metric of the best setting is then learned from all rows, and neighbours are searched among
-    all rows: the nearest of each block, merged with the same ties. Parameters and attributes are
-    those of :class:`ejop.EJOPClassifier`, and these. ``scale="robust"`` takes its quantiles, and
-    ``rule="hnn"`` the quantile of its radius, from a sample. ``rule_`` holds no rows here.
+    With ``rule="ridge"``, the default, the local twin is fitted whole on one worker, to a random
+    sample of ``tuning_rows`` rows (all rows where there are no more), and predictions run block by
+    block with that model. ``plan_`` says how many rows it was. The fitted model comes to the client
+    too, with the rows of the sample: it is what :meth:`to_local` returns, and it can be saved.
+
+    With ``rule="knn"`` or ``"hnn"`` settings are tuned by the local twin, on a worker, with such a
+    sample. The metric of the best setting is then learned from all rows, and neighbours are
+    searched among all rows: the nearest of each block, merged with the same ties. ``rule_`` holds
+    no rows there. ``scale="robust"`` and ``"quantile"`` take their quantiles, and ``rule="hnn"``
+    the quantile of its radius, from a sample.
+
+    Parameters and attributes are those of :class:`ejop.EJOPClassifier`, and these.
 
     Parameters
     ----------
     tuning_rows : int, default=20000
-        Rows of the sample that settings are tuned with; all rows where there are no more.
+        Rows of the sample that the machines are fitted to, or that settings are tuned with; all
+        rows where there are no more.
     reduction : {"auto", "broadcast", "tiles"}, default="auto"
         Of the sums, see :class:`DaskEJOP`.
     client : distributed.Client, optional
@@ -127,8 +136,7 @@ class DaskEJOPClassifier(DaskPredictor, EJOPClassifier):
     >>> X, y = load_iris(return_X_y=True)
     >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"):
     ...     rows = da.from_array(X, chunks=(50, -1))
-    ...     model = DaskEJOPClassifier("knn", function="kernel", scale="none", random_state=0)
-    ...     model.fit(rows, y)
+    ...     model = DaskEJOPClassifier(random_state=0).fit(rows, y)
     ...     shares = model.predict_proba(rows).compute()
     ...     local = model.to_local()
     >>> bool(abs(shares - local.predict_proba(X)).max() < 1e-12)
@@ -151,6 +159,22 @@ class DaskEJOPClassifier(DaskPredictor, EJOPClassifier):
         """
         self._check_fitted()
         return self._answered(X, "_shares", (len(self.classes_),), np.dtype(float))
+
+    def predict_set(self, X: Any, coverage: float = 0.9) -> Any:
+        """Classes that may be the true one, lazily; see :meth:`ejop.EJOPClassifier.predict_set`.
+
+        Parameters
+        ----------
+        X : Dask array or data frame of shape (n_samples, n_features)
+        coverage : float in (0, 1), default=0.9
+
+        Returns
+        -------
+        inside : Dask array of bool, shape (n_samples, n_classes)
+        """
+        self._honest_rule(coverage)
+        shape = (len(self.classes_),)
+        return self._blockwise(X, "predict_set", shape, np.dtype(bool), coverage)
 
     def _accept(self, labels: NDArray) -> None:
         self._targets(labels)
@@ -186,7 +210,7 @@ class DaskEGOPRegressor(DaskPredictor, EGOPRegressor):
     >>> X = np.random.default_rng(0).normal(size=(400, 5))
     >>> rows, y = da.from_array(X, chunks=(100, -1)), np.sin(2 * X[:, 0] + X[:, 1])
     >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"):
-    ...     model = DaskEGOPRegressor("knn", function="kernel", scale="none", random_state=0)
+    ...     model = DaskEGOPRegressor(random_state=0)
     ...     print(model.fit(rows[:300], y[:300]).score(rows[300:], y[300:]) > 0.8)
     True
     """
@@ -194,9 +218,25 @@ class DaskEGOPRegressor(DaskPredictor, EGOPRegressor):
     _classify = False
     _parameter_constraints: dict = {**EGOPRegressor._parameter_constraints, **_PREDICTOR}
 
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+        """Bounds of the target, lazily; see :meth:`ejop.EGOPRegressor.predict_interval`.
+
+        Parameters
+        ----------
+        X : Dask array or data frame of shape (n_samples, n_features)
+        coverage : float in (0, 1), default=0.9
+
+        Returns
+        -------
+        bounds : Dask array of shape (n_samples, 2) or, for several outputs, \
+                (n_samples, 2, n_outputs)
+        """
+        self._honest_rule(coverage)
+        shape = (2, *self._kind_of_answer()[0])
+        return self._blockwise(X, "predict_interval", shape, np.dtype(float), coverage)
+
     def _accept(self, labels: NDArray) -> None:
         self._targets(labels)
 
     def _kind_of_answer(self) -> tuple[tuple[int, ...], Any]:
-        n_outputs = self._training.summary.n_outputs
-        return () if self._flat else (n_outputs,), np.dtype(float)
+        return () if self._flat else (self._n_outputs,), np.dtype(float)

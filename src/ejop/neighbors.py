@@ -28,6 +28,10 @@ SPARE = 8
 MAX_BLOCK = 512
 #: relative difference of distances below which two are equal, by the type of the rows
 EQUAL = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-5}
+#: share of the mean squared norm from which the mean itself makes it up: rows are centred first
+FAR_FROM_ZERO = 2
+#: roundings of squared norms that a squared distance by products may be off by
+SLACK = 16
 #: pairs of a query and a row near it that are held at once, some forty bytes each
 MAX_PAIRS = 10_000_000
 #: targets of neighbours that are gathered at once
@@ -98,7 +102,9 @@ def _nearest(Q: NDArray, references: References, k: int) -> tuple[NDArray, NDArr
         order = np.lexsort((found, level), axis=1)
         D, level = (np.take_along_axis(a, order, axis=1) for a in (D, level))
         found = np.take_along_axis(found, order, axis=1)
-        done = np.full(len(open_rows), fetch == n) | (level[:, -1] > level[:, k - 1])
+        farther = D[:, -1].astype(np.float64) ** 2 - D[:, k - 1].astype(np.float64) ** 2
+        settled = (level[:, -1] > level[:, k - 1]) & (farther > search.rounding(Q[open_rows]))
+        done = np.full(len(open_rows), fetch == n) | settled
         distances[open_rows[done]] = D[done, :k]
         indices[open_rows[done]] = found[done, :k]
         open_rows, fetch = open_rows[~done], min(n, 4 * fetch)
@@ -161,7 +167,8 @@ def within(
     reach = radius * (1 + EQUAL[kind])
 
     def one(part: slice) -> tuple[NDArray, NDArray, NDArray]:
-        queries, rows = references.search.within(Q[part], reach)
+        rounding = float(references.search.rounding(Q[part]).max())
+        queries, rows = references.search.within(Q[part], float(np.sqrt(reach**2 + rounding)))
         distances = references.search.distances(Q[part], queries, rows).astype(kind, copy=False)
         near = distances <= reach
         return queries[near] + part.start, rows[near], distances[near]
@@ -192,10 +199,24 @@ class _Search:
 
     def __init__(self, X: NDArray) -> None:
         self.X = X
+        mean = X.mean(0, dtype=np.float64)
+        squares = np.einsum("nd,nd->n", X, X, dtype=np.float64)
+        self.largest, self.center = float(squares.max(initial=0)), None
+        if FAR_FROM_ZERO * float(mean @ mean) > float(squares.mean()):  # products lose what is far
+            self.center = mean.astype(X.dtype)
+            X = X - self.center
+            self.largest = float(np.einsum("nd,nd->n", X, X, dtype=np.float64).max(initial=0))
         self._search = NearestNeighbors(algorithm="brute").fit(X)
+
+    def rounding(self, Q: NDArray) -> NDArray:
+        """How far products may move the squared distances of each query."""
+        Q = Q if self.center is None else Q - self.center
+        own = np.einsum("md,md->m", Q, Q, dtype=np.float64)
+        return SLACK * float(np.finfo(np.float64).eps) * (own + self.largest)
 
     def candidates(self, Q: NDArray, k: int) -> NDArray:
         """Row numbers of the k nearest, in any order, (m, k)."""
+        Q = Q if self.center is None else Q - self.center
         return self._search.kneighbors(Q, k, return_distance=False)
 
     def distances(self, Q: NDArray, queries: NDArray, rows: NDArray) -> NDArray:
@@ -204,12 +225,13 @@ class _Search:
         step = max(1, 2_000_000 // Q.shape[1])
         for s in range(0, len(rows), step):
             part = slice(s, s + step)
-            difference = self.X[rows[part]] - Q[queries[part]]
+            difference = self.X[rows[part]].astype(np.float64) - Q[queries[part]]
             D[part] = np.sqrt(np.einsum("pd,pd->p", difference, difference))
         return D
 
     def within(self, Q: NDArray, radius: float) -> tuple[NDArray, NDArray]:
         """Pairs (query, row) that may lie within the radius, by query, then by row."""
+        Q = Q if self.center is None else Q - self.center
         found = self._search.radius_neighbors(Q, radius, return_distance=False)
         counts = [len(rows) for rows in found]
         rows = np.concatenate([np.sort(rows) for rows in found])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -134,6 +135,26 @@ def _require_target_sizes(low: NDArray, high: NDArray, dtype: np.dtype) -> None:
             "scale it, for instance with StandardScaler"
             + ("." if dtype == np.float64 else ", or pass `X` in float64.")
         )
+
+
+def require_labels(y: ArrayLike) -> None:
+    """Refuse classes that are missing."""
+    labels = np.asarray(y)
+    if labels.dtype != object:
+        return
+    missing = np.array([_is_missing(label) for label in labels], dtype=bool)
+    if missing.any():
+        raise ValueError(
+            f"`y` has {np.count_nonzero(missing)} missing labels, the first in row "
+            f"{int(missing.argmax())}; drop these rows, or name their class."
+        )
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas' own
+        return True
 
 
 def check_weights(w: ArrayLike, n: int, name: str = "sample_weight") -> NDArray:
@@ -323,7 +344,7 @@ class Summary:
                     f"`{name}` contains NaN or infinity in column {int(broken.argmax())}; fill the "
                     "gaps, for instance with SimpleImputer, or drop these rows."
                 )
-        require_sizes(self.X.low, self.X.high, self.dtype)
+        require_spans(self.X.low, self.X.high, self.dtype)
         _require_target_sizes(self.Y.low, self.Y.high, self.dtype)
         least = SIZES[self.dtype][0]
         span = float((self.Y.high.astype(np.float64) - self.Y.low).max())
@@ -332,12 +353,17 @@ class Summary:
                 f"`y` spans no more than {span:.3g}, too little for squares in {self.dtype}; scale "
                 "it, for instance with StandardScaler."
             )
-        span = float((self.X.high.astype(np.float64) - self.X.low).max())
-        if 0 < span < least:
-            raise ValueError(
-                f"the columns of `X` span no more than {span:.3g}, too little for squared "
-                f"distances in {self.dtype}; scale them, for instance with StandardScaler."
-            )
+
+
+def require_spans(low: NDArray, high: NDArray, dtype: np.dtype) -> None:
+    """Refuse rows within these bounds if their distances are too large, or all too small."""
+    require_sizes(low, high, dtype)
+    span = float((high.astype(np.float64) - low).max())
+    if 0 < span < SIZES[np.dtype(dtype)][0]:
+        raise ValueError(
+            f"the columns of `X` span no more than {span:.3g}, too little for squared distances "
+            f"in {np.dtype(dtype)}; scale them, for instance with StandardScaler."
+        )
 
 
 def require_sizes(low: NDArray, high: NDArray, dtype: np.dtype) -> None:

@@ -165,18 +165,26 @@ class OnCluster(BaseEstimator):
                 "here; pass references=False to do without them, or call it on a larger machine."
             )
 
-    def _blockwise(self, X: Any, method: str, shape: tuple[int, ...], kind: Any) -> Any:
+    def _answering(self) -> Any:
+        """The local twin as tasks take it."""
+        return constant(self._fitted_plain())
+
+    def _blockwise(
+        self, X: Any, method: str, shape: tuple[int, ...], kind: Any, *arguments: Any
+    ) -> Any:
         """A method of the local twin on each block of a collection, lazily."""
         X = check_rows(self, X, fitting=False)
-        local = constant(self._fitted_plain())
-        parts = [delayed(_call)(local, block, method, shape, kind) for block in blocks_of(X)]
+        local, asked = self._answering(), (method, shape, kind, *arguments)
+        parts = [delayed(_call)(local, block, *asked) for block in blocks_of(X)]
         return stacked(parts, X, shape, kind)
 
 
-def _call(local: Any, block: Any, method: str, shape: tuple[int, ...], kind: Any) -> NDArray:
+def _call(
+    local: Any, block: Any, method: str, shape: tuple[int, ...], kind: Any, *arguments: Any
+) -> NDArray:
     if len(block) == 0:
         return np.empty((0, *shape), dtype=kind)
-    return np.asarray(getattr(local, method)(block))
+    return np.asarray(getattr(local, method)(block, *arguments))
 
 
 def blocks_of(X: Any) -> list[Any]:

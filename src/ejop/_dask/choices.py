@@ -27,11 +27,6 @@ def solved_ridge(client: Any, function: RidgeFunction, rows: Rows) -> Any:
     return keep(client, delayed(_solved)(template, tree(parts, _added, 2)))
 
 
-def ridge_on_centers(client: Any, function: RidgeFunction, rows: Rows) -> Any:
-    """The delayed function alone."""
-    return delayed(_first)(solved_ridge(client, function, rows))
-
-
 def _with_centers(function: Any, centers: Block) -> tuple[RidgeFunction, NystromSystem]:
     function = function.bare()
     function.centers_ = centers.X
@@ -54,7 +49,3 @@ def _solved(template: Any, equations: tuple[NDArray, NDArray]) -> Any:
     gram, target = equations
     function.take_equations(empty, gram.copy(), target)
     return function, function.system(HOST)
-
-
-def _first(pair: tuple[Any, Any]) -> Any:
-    return pair[0]

@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from ejop._dask.cluster import run
 from ejop._sklearn import check_sample_weight, check_y, without_warning_of_many_classes
-from ejop.rows import Block
+from ejop.rows import Block, require_labels
 
 # what needs no data -----------------------------------------------------------------------------
 
@@ -219,6 +219,7 @@ class Reader:
             return X, check_y(y, multi_output=True, y_numeric=True)
         y = column_or_1d(y)
         with without_warning_of_many_classes():  # a partition may be small; all rows are not
+            require_labels(y)
             check_classification_targets(y)
         return X, y
 

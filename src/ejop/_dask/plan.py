@@ -40,7 +40,8 @@ class ClusterPlan(Plan):
 
     Attributes
     ----------
-    reduction : {"broadcast", "tiles"}
+    reduction : {"broadcast", "tiles", "sample"}
+        "sample": fitted whole on one worker.
     workers : str
     tasks : int
         Tasks of the sum.

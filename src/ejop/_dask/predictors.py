@@ -1,4 +1,8 @@
-"""DaskEJOPClassifier and DaskEGOPRegressor without their names."""
+"""DaskEJOPClassifier and DaskEGOPRegressor without their names.
+
+Neighbours are tuned on a sample and searched among all rows, which stay on the workers. Kernel
+machines are fitted whole on a worker, to a sample; then every partition is answered by that model.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,10 @@ from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
 from ejop._dask.base import Absent, OnCluster, blocks_of, stacked
-from ejop._dask.choices import ridge_on_centers
 from ejop._dask.cluster import constant, delayed, find_client, keep, run, tree, workers
 from ejop._dask.collections import check_rows, partitions
 from ejop._dask.metrics import fit_metric
-from ejop._dask.plan import BROADCAST_SHARE
+from ejop._dask.plan import BROADCAST_SHARE, ClusterPlan
 from ejop._dask.rows import Rows, draw
 from ejop._dask.search import Found, delayed_found, delayed_votes
 from ejop._sklearn import has_constant_columns, scale_without_zeros
@@ -27,6 +30,8 @@ from ejop.rows import Block, Moments, join_blocks
 from ejop.rules import KNeighborsRule, NeighborsRule, Rule, make_rule
 from ejop.scaling import make_scaler
 
+#: scalers that need all rows at once
+BY_QUANTILES = ("robust", "quantile")
 #: rows whose distance to their fifth neighbour settles the radius of "hnn", at the most
 RADIUS_ROWS = 2000
 
@@ -76,19 +81,40 @@ class DaskPredictor(OnCluster):
                 "sample; use refit=True or False."
             )
         self._forget()
+        chooses = make_rule(self.rule).chooses
+        if chooses:
+            self._refuse_what_does_not_apply()
         client, rows = self._begin(X, y, sample_weight)
         class_weights = self._class_weights(rows)
         seed = self._seed()
-        twin = self._plain().set_params(random_state=seed, refit=False)
+        twin = self._plain().set_params(random_state=seed)
         draws = np.random.RandomState(seed).randint(2**31 - 1)  # as the twin will draw
         some = draw(rows.n, self.tuning_rows, draws) if rows.n > self.tuning_rows else None
         sample = rows.gathered(some)
         form = (getattr(self, "classes_", None), getattr(self, "_flat", False))
+        if chooses:
+            self._fit_there(client, rows, delayed(_fitted)(constant(twin), sample, *form))
+            return self
+        twin.set_params(refit=False)
         told = run(client, delayed(_tuned)(constant(twin), sample, *form))
         self.__dict__.update(told)
         if self.refit:
             self._refit_on(client, rows, sample, class_weights, draws)
         return self
+
+    def _fit_there(self, client: Any, rows: Rows, model: Any) -> None:
+        """Fit a twin whole on a worker; it answers there, and a copy of it comes here."""
+        self._references = [keep(client, model)]
+        found = run(client, self._references[0])
+        parameters = self.get_params(deep=False)
+        self.__dict__.update({k: v for k, v in vars(found).items() if k not in parameters})
+        plan = ClusterPlan(
+            **vars(found.plan_), reduction="sample", workers=str(workers(client)), tasks=1
+        )
+        held = found.plan_.n_rows
+        some = "all rows" if held == rows.n else f"{held} of {rows.n} rows, drawn at random"
+        plan.notes = [f"fitted whole on one worker, to {some}", *found.plan_.notes]
+        self.plan_ = plan
 
     def _refit_on(
         self, client: Any, rows: Rows, sample: Any, class_weights: NDArray | None, seed: int
@@ -116,9 +142,9 @@ class DaskPredictor(OnCluster):
         self._store(scaler, (before, L), metric, rule, (scaled.mean, scaled.variance))
 
     def _scaler(self, client: Any, scale: str, rows: Rows, sample: Any) -> Any:
-        """A scaler of all rows; "robust" is that of the tuning sample."""
-        if scale == "robust":
-            return run(client, delayed(_robust)(sample))
+        """A scaler of all rows; those of quantiles are of the tuning sample."""
+        if scale in BY_QUANTILES:
+            return run(client, delayed(_scaler_of)(scale, sample))
         s = rows.summary.X
         scaler = make_scaler(scale).fit(np.stack([s.low, s.high]))
         if isinstance(scaler, StandardScaler):
@@ -135,20 +161,12 @@ class DaskPredictor(OnCluster):
         """The rule without rows; its references are blocks of rows, or one rule fitted there."""
         rows = self._training
         if not isinstance(rule, NeighborsRule):
-            self._references = [self._fitted_there(client, rule, rows)]
+            self._references = [keep(client, delayed(_fit_rule)(constant(rule), rows.blocks))]
             return rule
         small = rows.nbytes <= BROADCAST_SHARE * workers(client).memory
         self._references = [delayed(join_blocks)(rows.blocks)] if small else rows.grouped().blocks
         rule.prior_ = rows.summary.prior
         return rule.settle(size, rows.n, partial(self._kth, client, rows))
-
-    def _fitted_there(self, client: Any, rule: Any, rows: Rows) -> Any:
-        """A rule that needs all rows at once, fitted on a worker; ridge on centres beyond."""
-        function = rule.make_function()
-        if rows.n > function.most_rows():
-            solved = ridge_on_centers(client, function, rows)
-            return keep(client, delayed(_answering)(constant(rule), solved))
-        return keep(client, delayed(_fit_rule)(constant(rule), rows.blocks))
 
     def _kth(self, client: Any, rows: Rows, k: int) -> NDArray:
         """Distances of some rows to their k-th nearest row."""
@@ -195,7 +213,7 @@ class DaskPredictor(OnCluster):
         X = check_rows(self, X, fitting=False)
         client = find_client(self.client)
         parts = partitions(client, type(self).__name__, X, y, None)
-        local = constant(self._fitted_plain())
+        local = self._answering()
         tasks = [
             delayed(_tallied)(local, self._votes_on(local, x), truth, self._classify)
             for x, truth, _ in parts
@@ -217,7 +235,8 @@ class DaskPredictor(OnCluster):
         Parameters
         ----------
         references : bool, default=True
-            Bring the training rows. Only ``transform`` does without them.
+            Bring the training rows. Only ``transform`` does without them. The model of
+            ``rule="ridge"`` is here already, with the rows it was fitted to.
 
         Returns
         -------
@@ -225,7 +244,7 @@ class DaskPredictor(OnCluster):
         """
         self._check_fitted()
         local = self._fitted_plain()
-        if not references:
+        if self.rule_.chooses or not references:
             return local
         rows, client = self._bound("_training"), find_client(self.client)
         self._require_memory(2 * rows.nbytes)
@@ -245,7 +264,7 @@ class DaskPredictor(OnCluster):
     def _answered(self, X: Any, method: str, shape: tuple[int, ...], kind: Any) -> Any:
         """What a method of the local twin makes of votes, block by block, lazily."""
         X = check_rows(self, X, fitting=False)
-        local = constant(self._fitted_plain())
+        local = self._answering()
         parts = [
             delayed(_answer)(local, self._votes_on(local, block), method, kind)
             for block in blocks_of(X)
@@ -254,10 +273,24 @@ class DaskPredictor(OnCluster):
 
     def _votes_on(self, local: Any, block: Any) -> Any:
         """Delayed votes for a delayed partition."""
+        if self.rule_.chooses:
+            return delayed(_own_votes)(local, block, self._n_outputs)
         Z, references = delayed(_mapped)(local, block), self._bound("_references")
         if isinstance(self.rule_, NeighborsRule):
             return delayed_votes(self.rule_, Z, references)
-        return delayed(_votes)(references[0], Z, self._training.summary.n_outputs)
+        return delayed(_votes)(references[0], Z, self._n_outputs)
+
+    @property
+    def _n_outputs(self) -> int:
+        if self.rule_.chooses:
+            return self.rule_.targets_.shape[1]
+        return self._bound("_training").summary.n_outputs
+
+    def _answering(self) -> Any:
+        """The twin that tasks answer by: the one on the workers, where it was fitted there."""
+        if self.rule_.chooses and hasattr(self, "_references"):
+            return self._references[0]
+        return super()._answering()
 
 
 # tasks ----------------------------------------------------------------------------------------
@@ -265,23 +298,32 @@ class DaskPredictor(OnCluster):
 
 def _tuned(twin: Any, block: Block, classes: NDArray | None, flat: bool) -> dict[str, Any]:
     """What the local twin finds on held-out rows of a sample."""
-    y = (block.Y[:, 0] if flat else block.Y) if classes is None else classes[block.Y.argmax(1)]
-    twin = clone(twin).fit(block.X, y, sample_weight=block.w)
+    twin = clone(twin).fit(block.X, _labels(block, classes, flat), sample_weight=block.w)
     names = ("best_params_", "best_score_", "best_setting_", "cv_results_")
     return {name: getattr(twin, name) for name in names}
 
 
-def _robust(block: Block) -> Any:
-    return make_scaler("robust").fit(block.X)
+def _fitted(twin: Any, block: Block, classes: NDArray | None, flat: bool) -> Any:
+    """The local twin fitted to a sample, its rows numbered as in all rows."""
+    twin = clone(twin).fit(block.X, _labels(block, classes, flat), sample_weight=block.w)
+    twin.kept_ = block.index[twin.kept_]
+    return twin
+
+
+def _labels(block: Block, classes: NDArray | None, flat: bool) -> NDArray:
+    """Targets as the local twin takes them."""
+    if classes is not None:
+        return classes[block.Y.argmax(1)]
+    return block.Y[:, 0] if flat else block.Y
+
+
+def _scaler_of(scale: str, block: Block) -> Any:
+    return make_scaler(scale).fit(block.X)
 
 
 def _fit_rule(rule: Rule, blocks: list[Block]) -> Rule:
     block = join_blocks(blocks)
     return clone(rule).fit(block.X, block.Y, block.w)
-
-
-def _answering(rule: Any, function: Any) -> Rule:
-    return clone(rule).answer_by(function)
 
 
 def _rows_of(block: Block) -> NDArray:
@@ -301,6 +343,10 @@ def _mapped(local: Any, block: Any) -> NDArray:
 
 def _votes(rule: Rule, Z: NDArray, n_outputs: int) -> Votes:
     return rule.votes(Z) if len(Z) else Votes.plain(np.empty((0, n_outputs)))
+
+
+def _own_votes(local: Any, block: Any, n_outputs: int) -> Votes:
+    return local._votes(block) if len(block) else Votes.plain(np.empty((0, n_outputs)))
 
 
 def _answer(local: Any, votes: Votes, method: str, kind: Any) -> NDArray:

@@ -95,7 +95,7 @@ class Tiles(_Blockwise):
         self.state_bytes = (s.n_outputs + 1) * Request(self.step).columns(s.n_features) * 8
         fitting = 2**62 if np.isinf(room) else int(STATE_SHARE * room / STATES / self.state_bytes)
         self.block = max(QUERIES, fitting)
-        self.method = f"{self.function.kernel}-sums"
+        self.method = f"{getattr(self.function, 'kernel', self.form.cost.method)}-sums"
 
     def settled(self, function: Any) -> Any:
         """The smoother with its bandwidth."""

@@ -43,11 +43,11 @@ class Task(StrEnum):
 
 
 class RuleName(StrEnum):
-    """How rows are predicted under the metric."""
+    """How rows are predicted: by kernel machines, or by near rows under the metric."""
 
+    ridge = "ridge"
     knn = "knn"
     hnn = "hnn"
-    ridge = "ridge"
 
 
 class FunctionName(StrEnum):
@@ -65,9 +65,16 @@ def fit(
     out: Annotated[Path, typer.Option("--out", "-o", help="Model file to write, model.skops.")],
     target: Target = None,
     task: Annotated[Task | None, typer.Option(help="Chosen from the target by default.")] = None,
-    rule: Annotated[RuleName, typer.Option(help="How rows are predicted.")] = RuleName.knn,
+    rule: Annotated[
+        RuleName,
+        typer.Option(
+            help="How rows are predicted: by kernel machines, by the k nearest rows, or by all "
+            "within a radius."
+        ),
+    ] = RuleName.ridge,
     function: Annotated[
-        FunctionName, typer.Option(help="Estimate of f; auto tries several.")
+        FunctionName,
+        typer.Option(help="Estimate of f, for the rules knn and hnn; auto tries several."),
     ] = FunctionName.auto,
     report: Annotated[
         Path | None, typer.Option(help="HTML report on a fifth of the rows, held out for it.")
@@ -87,6 +94,11 @@ def fit(
     from ejop.cli.models import save_model
     from ejop.cli.training import load_training
 
+    if rule is RuleName.ridge and function is not FunctionName.auto:
+        raise typer.BadParameter(
+            f"--function {function} is for --rule knn or --rule hnn; rule ridge makes the metric "
+            "of its own machines."
+        )
     check_files(read=[rows], written=[out, report])
     training = load_training(
         rows, target, task=task, drop=drop, keep=keep, encoding=encoding, missing=missing
@@ -146,23 +158,33 @@ def score_name(model: Any) -> str:
 
 
 def euclidean_score(predictor: Any) -> float | None:
-    """Best score that the same tuning found for plain distances (power 0)."""
+    """Best score that the same tuning found for plain distances (power 0); None where no distance
+    was tuned."""
     results = predictor.cv_results_
-    plain = results["param_power"] == 0
+    plain = np.asarray(results.get("param_power", [])) == 0
     return float(np.max(results["mean_test_score"][plain])) if np.any(plain) else None
 
 
 def _print_summary(summary: dict[str, Any], model: Any) -> None:
-    settings = ", ".join(f"{name} {value}" for name, value in summary["settings"].items())
-    tell(f"{summary['model']}: {type(model.predictor).__name__}, {settings}")
+    predictor = model.predictor
+    tell(f"{summary['model']}: {type(predictor).__name__}, {choice_in_words(predictor)}")
     tell(f"learned in {summary['seconds']:.1f} s; {scores_in_words(model)}")
     if "report" in summary:
         tell(f"report: {summary['report']}")
 
 
+def choice_in_words(predictor: Any) -> str:
+    """What was chosen: machines in words, or the settings of neighbours."""
+    if predictor.rule_.chooses:
+        return predictor.rule_.in_words()
+    return ", ".join(f"{name} {value}" for name, value in predictor.best_params_.items())
+
+
 def scores_in_words(model: Any) -> str:
-    """Score on rows the metric had not seen, beside that of plain distances."""
+    """Score on rows the model had not seen, beside that of plain distances where one is known."""
     predictor, name = model.predictor, score_name(model)
+    if predictor.rule_.chooses:
+        return f"{name} {predictor.best_score_:.3f} on rows it had not seen"
     if np.isnan(predictor.best_score_):
         return "too few rows to hold any out, so how good it is is not known"
     plain = euclidean_score(predictor)

@@ -14,7 +14,7 @@ DIRECTIONS, COLUMNS = 10, 20
 
 def inspect(model: ModelFile, as_json: AsJson = False) -> None:
     """Show the spectrum, the importances, the settings and the data a model saw."""
-    from ejop.cli.fit import euclidean_score, scores_in_words
+    from ejop.cli.fit import choice_in_words, euclidean_score, scores_in_words
     from ejop.cli.models import load_model
 
     found = load_model(model)
@@ -36,9 +36,12 @@ def inspect(model: ModelFile, as_json: AsJson = False) -> None:
         return
     _print_about(found)
     tell(scores_in_words(found))
+    if predictor.rule_.chooses:
+        tell(choice_in_words(predictor))
     for name, value in {"rule": predictor.rule, **predictor.best_params_}.items():
-        tell(f"  {name}: {value}")
-    if predictor.best_params_["power"] == 0:
+        for line in value if isinstance(value, list) else [value]:
+            tell(f"  {name if line is value else name.rstrip('s')}: {line}")
+    if predictor.best_params_.get("power") == 0:
         tell("  power 0 is plain distance: no learned metric did better on held-out rows")
     for line in f"plan: {predictor.plan_}\n".split("\n"):
         tell(line)

@@ -196,20 +196,27 @@ def allowed() -> frozenset[str]:
         RadiusRule,
         RidgeRule,
     )
-    from ejop.functions import KernelSmoother, NeighborsSmoother, RidgeFunction
+    from ejop.functions import (
+        AverageFunction,
+        KernelSmoother,
+        Member,
+        NeighborsSmoother,
+        RidgeFunction,
+    )
     from ejop.kernels import Compact, Gaussian
     from ejop.rows import Moments, Summary
-    from ejop.scaling import HellingerScaler
+    from ejop.scaling import HellingerScaler, QuantileColumns
     from ejop.sums import OuterProduct
     from ejop.sums.engine import HostEngine
     from ejop.sums.plan import Plan
     from ejop.tuning import Setting
 
-    estimators = (EGOP, EJOP, EGOPRegressor, EJOPClassifier, HellingerScaler)
-    functions = (KernelSmoother, NeighborsSmoother, RidgeFunction, Compact, Gaussian)
+    estimators = (EGOP, EJOP, EGOPRegressor, EJOPClassifier, HellingerScaler, QuantileColumns)
+    functions = (KernelSmoother, NeighborsSmoother, RidgeFunction, AverageFunction, Member)
+    kernels = (Compact, Gaussian)
     sums = (OuterProduct, Plan, Summary, Moments, HostEngine, Device)
     rules = (KNeighborsRule, RadiusRule, RidgeRule, Setting)
-    ours = (*estimators, *functions, *rules, *sums)
+    ours = (*estimators, *functions, *kernels, *rules, *sums)
     return frozenset({"numpy.dtype", *(f"{c.__module__}.{c.__qualname__}" for c in ours)})
 
 
@@ -314,8 +321,11 @@ def _read_description(path: Path) -> dict[str, Any]:
         try:
             with parsing("model"), zipfile.ZipFile(path) as archive:
                 about = json.loads(archive.read(DESCRIPTION))
+                bad = archive.testzip()  # a member that is read in part is not checked otherwise
         except (OSError, ValueError) as error:
-            raise ValueError(f"{path} is damaged: its description cannot be read") from error
+            raise ValueError(f"{path} is damaged: a part of it cannot be read") from error
+        if bad is not None:
+            raise ValueError(f"{path} is damaged: its {bad} is not what was saved")
     if not isinstance(about, dict):
         raise ValueError(f"{path} is no model that `ejop fit` saved")
     return about
@@ -405,8 +415,10 @@ def _check(model: SavedModel, path: Path) -> None:
         known &= steps == [("prepare", ColumnTransformer), ("predict", kind)]
         features = feature_owners(model.pipeline["prepare"], model.columns)
         fits = len(features) == model.predictor.n_features_in_
-        for name in (*_FITTED, *(["classes_"] if kind is EJOPClassifier else [])):
+        for name in _FITTED:
             getattr(model.predictor, name)
+        if kind is EJOPClassifier:
+            fits &= set(model.about["classes"]) == set(map(str, model.predictor.classes_))
     except Exception as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     if not (known and fits):

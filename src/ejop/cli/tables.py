@@ -66,12 +66,12 @@ def read_table(
     whole = sys.stdin.buffer.read() if piped else b""
     source = TableFile(path, (lambda: BytesIO(whole)) if piped else partial(open_packed, path))
     try:
+        if not piped and path.suffix.lower() in PACKED:
+            source.check()
         frame = read(source, text, encoding)
     except FileNotFoundError:
         raise ValueError(f"cannot read {name}: there is no such file") from None
     except (ValueError, OSError) as error:
-        if path.suffix.lower() in PACKED:
-            error = _damage(source) or error  # which is why its text makes no sense
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise ValueError(f"cannot read {name}: {reason}") from error
     frame.columns = [str(column).strip() for column in frame.columns]
@@ -89,23 +89,18 @@ def read_table(
     return frame
 
 
-def _damage(source: TableFile) -> ValueError | None:
-    """What is wrong with a packed file as such."""
-    try:
-        with source.open() as file:
-            while file.read(2**20):
-                pass
-    except ValueError as error:
-        return error
-    return None
-
-
 @dataclass(frozen=True)
 class TableFile:
     """A file to read: its path, and its bytes, unpacked, as often as they are asked for."""
 
     path: Path
     open: Callable[[], BinaryIO]
+
+    def check(self) -> None:
+        """Unpack it once, since damage shows at its end, and one that is too large takes long."""
+        with self.open() as file:
+            while file.read(2**20):
+                pass
 
 
 Reader = Callable[[TableFile, Collection[str], "str | None"], Any]
@@ -216,7 +211,7 @@ def _read_arrow(source: TableFile, text: Collection[str], encoding: str | None) 
             if batch is None:
                 break
             found.append(batch)
-            size += batch.nbytes
+            size += batch.get_total_buffer_size()
             check_unpacked(size, packed)
     return _plain_frame(pa.Table.from_batches(found, schema))
 

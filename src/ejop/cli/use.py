@@ -16,6 +16,12 @@ def predict(
     rows: Rows,
     out: Out = None,
     proba: Annotated[bool, typer.Option("--proba", help="Shares of the classes as well.")] = False,
+    coverage: Annotated[
+        float | None,
+        typer.Option(
+            help="Bounds, or a set of classes, that hold the truth of so many rows, e.g. 0.9."
+        ),
+    ] = None,
     encoding: Encoding = None,
     as_json: AsJson = False,
 ) -> None:
@@ -35,6 +41,12 @@ def predict(
         shares = found.predictor.predict_proba(X)
         for label, share in zip(found.predictor.classes_, shares.T, strict=True):
             result[f"proba_{label}"] = share
+    if coverage is not None and classes:
+        names = found.predictor.classes_.astype(str)
+        inside = found.predictor.predict_set(X, coverage)
+        result["set"] = [" | ".join(names[row]) for row in inside]
+    elif coverage is not None:
+        result[["low", "high"]] = found.predictor.predict_interval(X, coverage)
     _tell_score(found, frame, result["prediction"].to_numpy())
     _give(result, out, as_json=as_json)
 

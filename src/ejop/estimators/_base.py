@@ -41,6 +41,8 @@ from ejop.sums.plan import Plan, make_plan
 FIRST_ROUND = 256
 #: standard error of ``n_queries="auto"``, and confidence of ``min_mass="theory"``
 TOLERANCE, DELTA = 0.05, 0.05
+#: parameters that say what is averaged
+SETTLED = ("function", "bandwidth", "step", "softmax", "leave_one_out", "min_mass", "diagonal")
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 
 
@@ -115,7 +117,7 @@ class OuterProductEstimator(LinearMetricEstimator):
         engines, limit = engines_for(self.device, X)
         rows, Y, weights = self._validate(X, y, sample_weight, first=True)
         _require_two(rows)
-        function = self.make_function().fit(rows, Y, weights, engine=engines[0])
+        function = fitted(self.make_function(), rows, Y, weights, engines[0], limit)
         step = self.choose_step(function)
         rounds = self.query_rounds(len(rows))
         total, plan = self._sum(function, step, rounds, engines, limit)
@@ -158,19 +160,35 @@ class OuterProductEstimator(LinearMetricEstimator):
         queries = np.arange(len(rows))
         if first:
             _require_two(rows)
-            function = self.make_function().fit(rows, Y, weights, engine=engines[0])
+            function = fitted(self.make_function(), rows, Y, weights, engines[0], limit)
             step = self.choose_step(function)
         else:
+            self._require_same()
             old, step = self.function_, self._step
             queries += len(old.X_)
             weights = _joined_weights(old, weights, len(rows))
             function = clone(old).set_params(**chosen_settings(old))
             references = np.vstack([old.X_, rows.astype(old.X_.dtype, copy=False)])
-            function.fit(references, np.vstack([old.Y_, Y]), weights, engine=engines[0])
+            targets = np.vstack([old.Y_, Y])
+            fitted(function, references, targets, weights, engines[0], limit)
         total, plan = self._sum(function, step, [queries], engines, limit)
         total = total if first else total.merge(self._outer_product)
         self.store(function, step, total, plan, engines[0])
         return self
+
+    def _settled(self) -> dict[str, str]:
+        """What every outer product of a mean must agree in, in words."""
+        return {name: _in_words(getattr(self, name)) for name in SETTLED if hasattr(self, name)}
+
+    def _require_same(self) -> None:
+        """Refuse to add rows under other settings than those of the rows that are there."""
+        now = self._settled()
+        for name, before in getattr(self, "_kept", now).items():
+            if now[name] != before:
+                raise ValueError(
+                    f"`{name}`={now[name]} and the rows so far were taken with {before}, which "
+                    "partial_fit goes on with; set it back, or call fit to begin anew."
+                )
 
     def _validate(
         self, X: Any, y: Any, sample_weight: Any, *, first: bool, classes: Any = None
@@ -363,11 +381,16 @@ class OuterProductEstimator(LinearMetricEstimator):
         total: OuterProduct,
         plan: Any,
         engine: Engine = HOST,
+        units: NDArray | float | None = None,
     ) -> None:
-        """All fitted state at once, so that an interrupted fit leaves none."""
+        """All fitted state at once, so that an interrupted fit leaves none.
+
+        A metric of targets in ``units`` is that of a function chosen by its errors: where it is
+        flat, a note says so instead of a warning on bandwidths.
+        """
         metric = total.mean()
         values, vectors = eigh_descending(metric, engine.eigh)
-        flat = values[0] <= self._rounding(function, step)
+        flat = values[0] <= self._rounding(function, step, 1.0 if units is None else units)
         rows = components(
             np.zeros_like(values) if flat else values,
             vectors,
@@ -375,7 +398,10 @@ class OuterProductEstimator(LinearMetricEstimator):
             shrinkage=self.shrinkage,
             n_components=self.n_components,
         )
-        if flat:
+        if flat and units is not None:
+            metric, values = np.zeros_like(metric), np.zeros_like(values)
+            plan.notes.append("no column changes the answer, so that the metric is Euclidean")
+        elif flat:
             warnings.warn(
                 "every difference is zero, so no direction is preferred and the metric is "
                 "Euclidean; raise `bandwidth` or `step`, lower `min_mass` if it is set, or try "
@@ -384,6 +410,7 @@ class OuterProductEstimator(LinearMetricEstimator):
                 stacklevel=3 + WRAPPERS,
             )
         self.function_, self.plan_, self._outer_product, self._step = function, plan, total, step
+        self._kept = self._settled()
         self.mass_zeroed_ = plan.mass_zeroed
         self.outer_product_, self.outer_product_stderr_ = metric, total.stderr()
         self.eigenvalues_, self.eigenvectors_ = values, vectors
@@ -397,11 +424,13 @@ class OuterProductEstimator(LinearMetricEstimator):
         self.step_ = None if step is None else (step[0] if np.ptp(step) == 0 else step)
         self.n_queries_ = total.count
 
-    def _rounding(self, function: Function, step: NDArray | None) -> float:
+    def _rounding(
+        self, function: Function, step: NDArray | None, units: NDArray | float = 1.0
+    ) -> float:
         """Largest eigenvalue that rounding alone can give: (64 eps range(Y) / 2t)^2 d."""
         t = getattr(function, "bandwidth_", 1.0) if step is None else step.min()
         summary = function.summary_
-        spread = float(summary.Y.high.max() - summary.Y.low.min())
+        spread = float(np.max(summary.Y.high / units) - np.min(summary.Y.low / units))
         noise = 64 * np.finfo(summary.dtype).eps * spread / (2 * t)
         return noise**2 * function.n_features_in_
 
@@ -451,6 +480,23 @@ def importances(M: NDArray, variance: NDArray) -> NDArray:
     shares = np.diag(M) * variance
     total = shares.sum()
     return shares / total if total > 0 else np.full(len(M), 1 / len(M))
+
+
+def fitted(
+    function: Any, X: NDArray, Y: NDArray, w: NDArray | None, engine: Engine, limit: int | None
+) -> Any:
+    """A function fitted where the sums will run; one of another library takes rows alone."""
+    if isinstance(function, Function):
+        return function.fit(X, Y, w, engine=engine, memory_limit=limit)
+    return function.fit(X, Y, w, engine=engine)
+
+
+def _in_words(value: Any) -> str:
+    """A parameter as text that is equal where the parameter is."""
+    if hasattr(value, "get_params"):
+        given = value.get_params(deep=True)
+        return f"{type(value).__name__}({', '.join(f'{k}={v!r}' for k, v in given.items())})"
+    return repr(value.tolist() if isinstance(value, np.ndarray) else value)
 
 
 def _require_two(X: NDArray) -> None:

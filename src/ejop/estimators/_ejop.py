@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from ejop._sklearn import check_y
 from ejop.estimators._base import OuterProductEstimator
 from ejop.functions import Function, ModelFunction
+from ejop.rows import require_labels
 
 
 class EJOP(OuterProductEstimator):
@@ -178,6 +179,7 @@ class EJOP(OuterProductEstimator):
 
     def _targets(self, y: NDArray, classes: ArrayLike | None, *, first: bool) -> NDArray:
         y = column_or_1d(y, warn=True)
+        require_labels(y)
         check_classification_targets(y)
         if first:
             self.classes_ = np.unique(y if classes is None else np.asarray(classes))

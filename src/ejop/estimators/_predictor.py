@@ -1,4 +1,4 @@
-"""What EJOPClassifier and EGOPRegressor share: tune on held-out rows, refit, answer by a rule."""
+"""What EJOPClassifier and EGOPRegressor share: choose by unseen rows, learn, answer by a rule."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ejop.functions import NeighborsSmoother
 from ejop.metric import components, project
 from ejop.neighbors import Votes, nearest
 from ejop.progress import fit_task, track
-from ejop.rows import whole_block
+from ejop.rows import require_balance, require_spans, whole_block
 from ejop.rules import RULES, Rule, make_rule
 from ejop.scaling import (
     SCALERS,
@@ -115,15 +115,14 @@ class Predictor(LinearMetricEstimator):
     @computing
     @with_callbacks
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
-        """Tune on held-out rows, then learn the metric of all rows.
+        """Choose by rows that were not learned from, then learn from all rows.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
-            Weight of each row in f, in the metric, in the vote and in the score of the tuning. A
-            row of weight zero is no row.
+            Weight of each row in what is learned and in the score. A row of weight zero is no row.
 
         Returns
         -------
@@ -173,7 +172,7 @@ class Predictor(LinearMetricEstimator):
         power = 1.0 if self.power == "auto" else float(self.power)
         rank = None if self.n_components == "auto" else self.n_components
         L = components(values, vectors, power=power, n_components=rank)
-        judged = Votes.plain(rule.honest_.astype(np.float64))
+        judged = Votes.plain(rule.honest_)
         self.best_score_ = self._evaluate(judged, targets, rule.judged_)[0]
         self.best_params_ = {"scale": scale, "members": [str(one) for one in rule.members_]}
         self.cv_results_ = rule.table_
@@ -228,11 +227,14 @@ class Predictor(LinearMetricEstimator):
         if sample_weight is not None:
             weights = to_host(sample_weight)
             w = check_sample_weight(weights, rows, dtype=np.float64, ensure_non_negative=True)
+        require_spans(rows.min(0), rows.max(0), rows.dtype)
         w = self._row_weights(y, w)
         if w is not None and np.count_nonzero(w) < 2:
             raise ValueError(
                 f"{np.count_nonzero(w)} rows have a weight above zero and at least 2 are needed."
             )
+        if w is not None:
+            require_balance(w)
         return rows, y, w
 
     def _checked(self, X: Any, y: Any, **checks: Any) -> tuple[NDArray, NDArray]:
@@ -525,4 +527,4 @@ def mean_metric(metric: Any, function: Any, units: NDArray | float, seed: int) -
     plan.n_queries = total.count
     metric.n_features_in_ = summary.n_features
     metric.classes_ = np.arange(summary.n_outputs)
-    metric.store(function, None, total, plan)
+    metric.store(function, None, total, plan, units=units)

@@ -53,12 +53,16 @@ class Function(BaseEstimator):
         sample_weight: NDArray | None = None,
         *,
         engine: Engine = HOST,
+        memory_limit: int | None = None,
     ) -> Any:
         """Fit to rows X (n, d) and targets Y (n, c), one-hot or real.
 
-        ``engine`` is where a system is solved, for functions that solve one.
+        ``engine`` is where a system is solved, for functions that solve one; beyond
+        ``memory_limit`` bytes it is not begun.
         """
         block = checked_block(X, Y, sample_weight)
+        if memory_limit is not None:
+            self.require_room(len(block), engine, memory_limit)
         self.settle(LocalRows(block))
         self._hold(block)
         self.solve(engine)
@@ -98,6 +102,9 @@ class Function(BaseEstimator):
 
     def solve(self, engine: Engine) -> None:
         """Solve for what f needs, from the rows it holds."""
+
+    def require_room(self, n: int, engine: Engine, memory_limit: int) -> None:
+        """Refuse so many rows before anything is solved, if it would take more memory."""
 
     @abstractmethod
     def form(self, request: Request) -> Form:

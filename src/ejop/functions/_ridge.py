@@ -10,12 +10,27 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from ejop.choice import RowSource, ridge_settings
+from ejop.executors.threads import n_threads
 from ejop.functions._base import Function, check_bandwidth, is_auto
 from ejop.rows import whole_block
 from ejop.seeds import CENTERS, stream_of
 from ejop.sums.engine import HOST, Engine
 from ejop.sums.form import Form, Request
-from ejop.sums.ridge import FLOAT64, RIDGE_KERNELS, Centers, FullSystem, NystromSystem, RidgeForm
+from ejop.sums.plan import format_bytes
+from ejop.sums.ridge import (
+    CHUNK,
+    FLOAT64,
+    RIDGE_KERNELS,
+    Centers,
+    FullSystem,
+    NystromSystem,
+    RidgeForm,
+)
+
+#: matrices of all rows, and of the rows that judge in each thread, that are in memory at once
+SYSTEMS_HELD, MATRICES_JUDGED = 2.3, 7
+#: rows that judge bandwidth and penalty, and centres that take little memory
+JUDGES, MODEST_ROWS = 1000, 500
 
 
 class RidgeFunction(Function):
@@ -98,6 +113,7 @@ class RidgeFunction(Function):
                 rows,
                 bandwidth=self.bandwidth,
                 penalty=self.penalty,
+                max_rows=JUDGES,
                 widening=self.widening,
                 random_state=self.random_state,
                 kernel=self.kernel,
@@ -128,6 +144,25 @@ class RidgeFunction(Function):
     def most_rows(self, engine: Engine = HOST) -> int:
         """Rows up to which every one is a centre."""
         return engine.most_centers() if isinstance(self.max_rows, str) else self.max_rows
+
+    def require_room(self, n: int, engine: Engine, memory_limit: int) -> None:
+        """Compare what choosing and solving take with the limit."""
+        all_rows = n <= max(self.most_rows(engine), self.n_centers)
+        p = n if all_rows else self.n_centers
+        needed = 8 * p * (SYSTEMS_HELD * p if all_rows else 4 * p + 4 * CHUNK)
+        what = f"the system of {p} {'rows' if all_rows else 'centres'}"
+        if is_auto(self.bandwidth) or is_auto(self.penalty):
+            judges = min(n, JUDGES)
+            choice = int(8 * MATRICES_JUDGED * judges**2 * n_threads(operations=judges**3))
+            if choice > needed:
+                needed, what = choice, f"choosing bandwidth and penalty on {judges} rows"
+        if needed > memory_limit:
+            fewer = f"max_rows={MODEST_ROWS}, n_centers={MODEST_ROWS}"
+            raise MemoryError(
+                f"`memory_limit`={format_bytes(memory_limit)} is too little: {what} takes "
+                f"{format_bytes(needed)}; raise it, or take fewer centres with "
+                f"function=RidgeFunction({fewer}) and numbers for `bandwidth` and `penalty`."
+            )
 
     def draw_centers(self, n: int) -> NDArray:
         """Sorted numbers of the rows that are centres where not all are."""

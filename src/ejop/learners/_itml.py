@@ -22,6 +22,8 @@ GAMMAS = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 1.0, 10.0)
 USUAL_GAMMA = 1e-2
 #: pairs of each kind: this many for each pair of classes, within the limits
 PAIRS_PER_CLASSES, FEWEST_PAIRS, MOST_PAIRS = 20, 200, 20_000
+#: features beyond which factors of matrices of them take hours
+MOST_FEATURES = 2_500
 #: the choice of gamma repeats its split until so many rows have been held out, three times at most
 ENOUGH_HELD_OUT, MOST_SPLITS = 1_000, 3
 #: passes after which a gamma is judged, and neighbours that vote
@@ -159,6 +161,14 @@ class ITML(MetricLearner):
         self.validation = validation
         self.random_state = random_state
         self.verbose = verbose
+
+    def _require_room(self, n: int, d: int) -> None:
+        if d > MOST_FEATURES:
+            raise MemoryError(
+                f"ITML factorises matrices of {d} x {d} numbers some sixty times, which takes "
+                f"hours; reduce the columns to {MOST_FEATURES} or fewer first, for instance with "
+                "PCA, which loses nothing of the rows down to as many columns as there are rows."
+            )
 
     def _learn(self, X: NDArray, y: NDArray, random_state: np.random.RandomState) -> Learned:
         rank(np.ones(X.shape[1]), self.n_components)  # refuses one that is too large

@@ -22,6 +22,7 @@ from ejop.executors.threads import computing
 from ejop.learners._initialize import STARTS, initialize
 from ejop.neighbors import nearest, vote
 from ejop.progress import fit_task
+from ejop.rows import require_labels
 
 
 @dataclass
@@ -85,6 +86,7 @@ class MetricLearner(LinearMetricEstimator):
             )
         rows, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
         labels = self._labels(y)
+        self._require_room(*rows.shape)
         with fit_task(self, type(self).__name__, None):
             found = self._learn(
                 rows.astype(np.float64), labels, check_random_state(self.random_state)
@@ -92,9 +94,13 @@ class MetricLearner(LinearMetricEstimator):
         self._store(found)
         return self
 
+    def _require_room(self, n: int, d: int) -> None:
+        """Refuse so many rows or features before anything is computed, if they would not end."""
+
     def _labels(self, y: ArrayLike) -> NDArray:
         """Class numbers; settles ``classes_``."""
         y = column_or_1d(y, warn=True)
+        require_labels(y)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:

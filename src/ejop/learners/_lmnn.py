@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
+from sklearn import get_config
 
 from ejop._sklearn import Interval, StrOptions
 from ejop.learners._learner import Learned, MetricLearner, knn_error, split_held_out
@@ -21,6 +22,7 @@ from ejop.learners._lmnn_loops import (
     neighborhoods,
 )
 from ejop.progress import track
+from ejop.sums.plan import format_bytes
 
 #: refreshes whose impostors are remembered, so that those pushed away do not come back unseen
 MEMORY = 3
@@ -28,6 +30,8 @@ MEMORY = 3
 STALLED_STEPS = 2
 #: full phases without a lower error after which it is over, since from there on it overfits
 ERROR_PATIENCE = 5
+#: maps in memory at once: ten steps and slopes of L-BFGS, its scratch, the gradient
+MAPS_HELD = 25
 #: error of a squared distance, in units of the margin, that ranking by float32 may make
 RANK_ERROR = 1e-3
 
@@ -354,6 +358,17 @@ class LMNN(MetricLearner):
         self.validation = validation
         self.random_state = random_state
         self.verbose = verbose
+
+    def _require_room(self, n: int, d: int) -> None:
+        needed = MAPS_HELD * 8 * d * (d if self.n_components is None else self.n_components)
+        limit = get_config()["working_memory"] * 2**20
+        if needed > limit:
+            raise MemoryError(
+                f"LMNN on {d} features with `n_components`={self.n_components} needs about "
+                f"{format_bytes(needed)} for its map and the steps that L-BFGS remembers, beyond "
+                f"the {format_bytes(limit)} of sklearn.set_config(working_memory=...); set "
+                "`n_components`, or reduce the columns first, for instance with PCA."
+            )
 
     def _learn(self, X: NDArray, y: NDArray, random_state: np.random.RandomState) -> Learned:
         if np.bincount(y).max() < 2:

@@ -64,6 +64,7 @@ def make_report(
     template, plotly = _template(), _plotly()
     source = fitted(model, feature_names)
     evidence = gather(source, X, y)
+    machines = bool(getattr(getattr(source.model, "rule_", None), "chooses", False))
     changed, better, worse, other = evidence.changes()
     matrices = None
     if not evidence.regression:
@@ -79,6 +80,8 @@ def make_report(
         counts={"better": better, "worse": worse, "other": other},
         matrices=matrices,
         evidence=evidence,
+        machines=machines,
+        answered="kernel machines" if machines else "the learned metric",
         n_drawn=min(len(evidence.y), max_points),
         settings=_words.settings(evidence),
         plan=str(getattr(source.model, "plan_", "")),

@@ -23,6 +23,9 @@ DOUBT = 0.05
 def summary(evidence: Evidence) -> list[str]:
     """What was learned, a sentence or two a paragraph."""
     sentences = [_scene(evidence), _directions(evidence), _features(evidence), _gain(evidence)]
+    rule = getattr(evidence.source.model, "rule_", None)
+    if rule is not None and rule.chooses:
+        sentences.insert(1, _machines(evidence, rule))
     power = getattr(evidence.source.model, "best_params_", {}).get("power")
     if power == 0:
         sentences.append(
@@ -44,6 +47,15 @@ def _scene(e: Evidence) -> str:
     return (
         f"{type(e.source.model).__name__} learned{learned} of {len(e.source.names)} features which "
         f"directions change {what}. The {len(e.y)} rows{some} below judge it."
+    )
+
+
+def _machines(e: Evidence, rule: Any) -> str:
+    score = e.source.model.best_score_
+    name = "R²" if e.regression else "accuracy"
+    return (
+        f"It answers by the {rule.in_words()}. Its {name} was {score:.3f} on training rows that "
+        "the machines had not seen."
     )
 
 
@@ -167,10 +179,13 @@ def settings(evidence: Evidence) -> list[tuple[str, str]]:
     model = evidence.source.model
     given = [(name, str(value)) for name, value in model.get_params(deep=False).items()]
     best = getattr(model, "best_params_", {})
-    chosen = [(f"{name} (chosen)", str(value)) for name, value in best.items()]
+    chosen = [
+        (f"{name} (chosen)", "; ".join(value) if isinstance(value, list) else str(value))
+        for name, value in best.items()
+    ]
     score = getattr(model, "best_score_", None)
     if score is not None and np.isfinite(score):
-        chosen.append(("score of the choice on held-out rows", f"{score:.4f}"))
+        chosen.append(("score on rows it had not seen", f"{score:.4f}"))
     return [("model", type(model).__name__), *chosen, *given]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -31,6 +32,8 @@ HONEST_ROWS, MOST_ROWS = 3_000, 10_000
 #: how values become probabilities: exponents, and values below which they level off
 SHARPNESS = (0.5, 0.7, 0.85, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0)
 FLOORS = (0.001, 0.003, 0.01, 0.03, 0.06, 0.1, 0.2)
+#: what a preparation does to columns
+COLUMNS = {"plain": "as they are", "quantile": "by their ranks"}
 #: rows from which one system is solved at a time, by all threads
 ONE_AT_A_TIME = 4_600
 
@@ -122,40 +125,50 @@ class MachineSearch:
         sample = order[: min(n, SAMPLE)]
         jobs = [(name, kernel, None) for name in self.problems for kernel in self.kernels]
         first = self._judge(jobs, sample, progress)
+        if not first:
+            raise np.linalg.LinAlgError(
+                "no kernel machine could be solved: " + "; ".join(self.notes)
+            )
         self.sampled = {one.kind: one.loss for one in first}
+        self.rows = sample
         if n <= SAMPLE:
-            self.rows = sample
             return first
-        self.rows = order[: min(n, HONEST_ROWS)]
+        if time.monotonic() > self.deadline:
+            self.notes.append(
+                f"machines were judged by {SAMPLE} rows alone: `time_limit` was reached"
+            )
+            return first
+        more = order[: min(n, HONEST_ROWS)]
         finalists = first[: self.n_members + SPARE]
         starts = {one.kind[:2]: one.candidate.settings[0] for one in finalists}
         kinds = {one.kind for one in finalists}
         again = [(name, kernel, (start, kinds)) for (name, kernel), start in starts.items()]
-        return self._judge(again, self.rows, progress) or first
+        final = self._judge(again, more, progress)
+        if not final:
+            return first
+        self.rows = more
+        return final
 
     def _judge(self, jobs: list[Any], rows: NDArray, progress: Any) -> list[Judged]:
-        """Candidates with honest predictions of some rows, best first."""
+        """Candidates with honest predictions of some rows, best first; the first job is always
+        done, whatever the time."""
         fold = np.random.default_rng(self.seed + 1).permutation(len(rows)) % min(FOLDS, len(rows))
         sample = np.arange(min(len(rows), SAMPLE))
         threads = 1 if len(rows) > ONE_AT_A_TIME else n_threads(None, len(rows) ** 3 * len(jobs))
-        work = partial(self._one, rows=rows, fold=fold, sample=sample)
+        work = partial(self._one, rows=rows, fold=fold, sample=sample, first=jobs[0])
         found: list[Judged] = []
-        failed: list[str] = []
         for part in progress(stream(work, jobs, threads), len(jobs)):
             if isinstance(part, str):
-                failed.append(part)
+                self.notes.append(part)
             else:
                 found.extend(part)
-        self.notes.extend(failed)
-        if not found:
-            raise np.linalg.LinAlgError(
-                "no kernel machine could be solved: " + "; ".join(failed or ["out of time"])
-            )
         return sorted(found, key=lambda one: one.loss)
 
-    def _one(self, job: Any, rows: NDArray, fold: NDArray, sample: NDArray) -> list[Judged] | str:
+    def _one(
+        self, job: Any, rows: NDArray, fold: NDArray, sample: NDArray, first: Any
+    ) -> list[Judged] | str:
         name, kernel, known = job
-        if time.monotonic() > self.deadline:
+        if job is not first and time.monotonic() > self.deadline:
             return f"{kernel} kernel on {name} columns was not tried: `time_limit` was reached"
         start, kinds = known or (None, None)
 
@@ -336,14 +349,13 @@ class RidgeRule(Rule):
         chosen = ranked[: self.n_members]
         members = search.members(chosen)
         self.members_ = [
-            replace(one, coefficients=(one.coefficients * units).astype(np.float32))
-            for one in members
+            replace(one, coefficients=_compact(one.coefficients * units)) for one in members
         ]
         honest = np.mean([one.candidate.honest for one in chosen], axis=0)
         self.loss_ = (
             search.problems[preparations[0]].rows(search.rows).loss(honest - R[search.rows])
         )
-        self.honest_ = (honest * units + summary.prior).astype(np.float32)
+        self.honest_ = honest * units + summary.prior
         self.judged_, self.notes_ = search.rows, search.notes
         self.table_ = _table(search, ranked, len(chosen))
         self.function_ = AverageFunction().of(self.members_, quantiles, block, summary)
@@ -370,6 +382,30 @@ class RidgeRule(Rule):
         block = whole_block(self.rows_, self.targets_, self.weights_)
         return self.learn(block, ("plain", "quantile"), 0)
 
+    def in_words(self) -> str:
+        """What was chosen, in plain words.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ejop.rules import RidgeRule
+        >>> rows = np.linspace(-2, 2, 60)[:, None]
+        >>> RidgeRule(2, kernels=["l1"], n_rounds=0).fit(rows, np.sin(rows)).in_words()
+        'mean of 2 kernel machines: 2 l1; columns as they are and by their ranks'
+        """
+        members = self.members_
+        kernels = Counter(one.kernel for one in members).most_common()
+        n_mapped = sum(one.round > 0 for one in members)
+        parts = [f"{n} {kernel}" for kernel, n in kernels]
+        if n_mapped:
+            some = "all" if n_mapped == len(members) else f"{n_mapped} of them"
+            parts.append(f"{some} under a learned metric")
+        seen = [
+            words for name, words in COLUMNS.items() if name in {m.preparation for m in members}
+        ]
+        what = f"mean of {len(members)} kernel machines" if len(members) > 1 else "kernel machine"
+        return f"{what}: {', '.join(parts)}; columns {' and '.join(seen)}"
+
     def calibrate(self, Y: NDArray, w: NDArray | None) -> RidgeRule:
         """Choose how values become probabilities, by the log loss of the honest predictions.
 
@@ -381,7 +417,7 @@ class RidgeRule(Rule):
         best = (np.inf, 1.0, 0.01)
         for floor in FLOORS:
             for sharpness in SHARPNESS:
-                p = _shares(self.honest_.astype(np.float64), sharpness, floor)
+                p = _shares(self.honest_, sharpness, floor)
                 loss = -np.average(np.log(np.maximum(p[truth], 1e-300)), weights=weights)
                 best = min(best, (float(loss), sharpness, floor))
         self.sharpness_, self.floor_ = best[1:]
@@ -411,6 +447,13 @@ class RidgeRule(Rule):
     def judge(self, Z: NDArray, sizes: Sequence[float], device: Any = None) -> Iterator[Votes]:
         """Values at new rows, once."""
         yield self.fit(self.rows_, self.targets_, self.weights_).votes(Z)
+
+
+def _compact(coefficients: NDArray) -> NDArray:
+    """Coefficients in float32 where that can hold them: very small or large targets cannot be."""
+    largest = np.abs(coefficients).max(initial=0.0)
+    fits = largest == 0 or 1e-30 < largest < 1e30
+    return coefficients.astype(np.float32) if fits else coefficients
 
 
 def _shares(values: NDArray, sharpness: float, floor: float) -> NDArray:

@@ -61,6 +61,13 @@ class DeviceSearch:
         found = np.concatenate(list(halving(near, len(Q), self._block())))
         return found[:, 0], found[:, 1]
 
+    def rounding(self, Q: NDArray) -> NDArray:
+        """How far products may move the squared distances of each query."""
+        A = np.asarray(Q, dtype=np.float64) - self.center
+        own = np.einsum("md,md->m", A, A)
+        eps = float(load_torch().finfo(self.rows.dtype).eps)
+        return SLACK * eps * (own + float(self.norms.max()))
+
     def _block(self) -> int:
         """Queries whose distances to all rows take half of the memory for temporaries."""
         return max(1, self.engine.budget(1) // (2 * self.norms.nbytes))

@@ -196,10 +196,12 @@ class TorchEngine(Engine):
         return TorchPairs(self, block, summary)
 
     def pair_queries(self, Q: NDArray, summary: Summary) -> torch.Tensor:
-        """Query rows, centred before they are rounded."""
-        if np.dtype(Q.dtype).itemsize > self.kind(np.dtype(np.float64)).itemsize:
-            return self.array(Q - summary.center)
-        return self.array(Q) - self.array(summary.center)
+        """Query rows as they are; centred first where the type of the device rounds them."""
+        return self.array(Q - summary.center if self.rounds(summary) else Q)
+
+    def rounds(self, summary: Summary) -> bool:
+        """Whether rows lose digits here."""
+        return summary.dtype.itemsize > self.kind(np.dtype(np.float64)).itemsize
 
     def l1_distances(self, Q: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
         """By the device."""
@@ -363,8 +365,11 @@ class TorchPairs:
         self.engine = engine
         self.start, self.c = int(block.index[0]) if len(block) else 0, summary.n_outputs
         self.X = engine.pair_queries(block.X, summary)
-        self.norms = (self.X * self.X).sum(1)
-        self.rows = engine.factor(self.X.T.contiguous(), exact=True)
+        center = 0 * summary.center if engine.rounds(summary) else summary.center
+        self.center = engine.array(center)
+        centred = self.X - self.center
+        self.norms = (centred * centred).sum(1)
+        self.rows = engine.factor(centred.T.contiguous(), exact=True)
         # how far rounding may move a squared distance that comes from a product
         self.slack = 256 * load_torch().finfo(self.X.dtype).eps * float(self.norms.max())
         self.low = engine.pair_queries(summary.X.low, summary)
@@ -380,10 +385,11 @@ class TorchPairs:
 
     def squared_distances(self, Q: torch.Tensor, exclude: NDArray | None) -> torch.Tensor:
         """Squared distances (m, n), infinite at rows to leave out."""
-        D = self.engine.product(Q, self.rows, exact=True)
+        A = Q - self.center
+        D = self.engine.product(A, self.rows, exact=True)
         D *= -2
         D += self.norms
-        D += (Q * Q).sum(1, keepdim=True)
+        D += (A * A).sum(1, keepdim=True)
         D.clamp_(min=0)
         if exclude is not None:
             own = np.flatnonzero((exclude >= self.start) & (exclude < self.start + len(self.X)))

@@ -1,0 +1,24 @@
+"""Nothing is silently wrong: every case gives a right answer or a clear error."""
+
+import pytest
+
+import reliability
+from reliability_faults import FAULTS
+
+CASES = reliability.all_cases()
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
+def test_case(case):
+    reliability.outcome(case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_fault(fault):
+    found = fault()
+    assert found.fine, found
+
+
+def test_enough_was_tried():
+    assert len(CASES) >= 400
