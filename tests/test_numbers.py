@@ -270,3 +270,64 @@ def test_neighbours_are_the_nearest(transformation, dtype, device):
         inside[near.queries, near.rows] = True
         assert inside[h - slack > D].all()
         assert not inside[h + slack < D].any()
+
+
+# any scale ---------------------------------------------------------------------------------------
+
+
+@settings(max_examples=120, derandomize=True, deadline=None)
+@given(
+    seed=st.integers(0, 2**31),
+    exponent=st.integers(-300, 300),
+    function=st.sampled_from(FUNCTIONS),
+    dtype=st.sampled_from(DTYPES),
+)
+def test_any_scale_gives_the_same_answer_or_says_why_not(seed, exponent, function, dtype):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(30, 3))
+    y = np.r_[0, 1, (X[2:, 0] > 0).astype(int)]
+    if dtype == np.float32:
+        exponent //= 9  # what float32 holds
+    expected = EJOP(function).fit(X.astype(dtype), y)
+    rows = (X * 10.0**exponent).astype(dtype)
+    if abs(exponent) > (15 if dtype == np.float32 else 35):
+        with pytest.raises(
+            ValueError, match=r"too (large|little) for squared distances .*scale the"
+        ):
+            EJOP(function).fit(rows, y)
+        return
+    if abs(exponent) > (13 if dtype == np.float32 else 33):
+        return  # one or the other, by the largest value
+    found = EJOP(function).fit(rows, y)
+    scaled = found.outer_product_ * 10.0 ** (2 * exponent)
+    scale = np.abs(expected.outer_product_).max()
+    tolerance = 2e-2 if dtype == np.float32 else 1e-8  # rounded rows are other rows
+    np.testing.assert_allclose(scaled, expected.outer_product_, atol=tolerance * scale)
+    np.testing.assert_allclose(
+        found.outer_product_stderr_ * 10.0 ** (2 * exponent),
+        expected.outer_product_stderr_,
+        atol=tolerance * scale,
+    )
+
+
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(
+    seed=st.integers(0, 2**31),
+    exponent=st.integers(-300, 300),
+    function=st.sampled_from(FUNCTIONS),
+)
+def test_any_scale_of_targets(seed, exponent, function):
+    X = np.random.default_rng(seed).normal(size=(30, 3))
+    expected = EGOP(function).fit(X, X[:, 0]).outer_product_
+    y = X[:, 0] * 10.0**exponent
+    if abs(exponent) > 35:
+        with pytest.raises(
+            ValueError, match=r"`y` (has values up to|spans no more than).*scale it"
+        ):
+            EGOP(function).fit(X, y)
+        return
+    if abs(exponent) > 33:
+        return  # one or the other, by the largest value
+    found = EGOP(function).fit(X, y).outer_product_
+    scaled = found * 10.0 ** (-2 * exponent)
+    np.testing.assert_allclose(scaled, expected, atol=1e-8 * np.abs(expected).max())
