@@ -48,7 +48,7 @@ class Case:
     kind: str
     name: str
     call: Callable[[], Any]
-    expect: type[BaseException] | None
+    expect: type[BaseException] | tuple[type[BaseException], ...] | None = None
     match: str = ""
 
     @property

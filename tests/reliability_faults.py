@@ -28,7 +28,7 @@ from ejop.experiments import Results
 
 KILLS = 20
 COMMAND = [sys.executable, "-c", "from ejop.cli import main; main()"]
-FIT = ["fit", "rows.csv", "-t", "label", "-o", "m.skops", "--function", "kernel"]
+FIT = ["fit", "rows.csv", "-t", "label", "-o", "m.skops"]
 #: small enough for seconds, long enough to be killed in the middle
 REPRODUCE = ["reproduce", "table1", "--datasets", "digits", "--methods", "euclid", "--runs", "4"]
 
@@ -187,7 +187,7 @@ def full_disks() -> Fault:
         many = np.random.default_rng(1).normal(size=(8000, 3))
         pd.DataFrame(many, columns=list("abc")).to_csv(where / "many.csv", index=False)
         commands = [
-            [*FIT[:-4], "-o", "disk/m.skops", "--function", "kernel"],
+            [*FIT[:-2], "-o", "disk/m.skops"],
             ["predict", "m.skops", "many.csv", "--proba", "-o", "disk/p.csv"],
             ["transform", "m.skops", "many.csv", "-o", "disk/p.npz"],
             ["transform", "m.skops", "many.csv", "-o", "disk/p.parquet"],

@@ -33,7 +33,7 @@ from ejop.writing import replacing
 from reliability import Case
 
 LINES, FILES, MODELS, SETS = "command line", "files", "models", "datasets"
-QUICK = ("--function", "kernel")
+QUICK = ("--rule", "knn", "--function", "kernel")
 
 
 class Refused(Exception):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
 from typing import Any
@@ -23,33 +22,7 @@ from ejop.choice import choose_bandwidth, choose_ridge, median_nearest_distance
 from ejop.functions import KernelSmoother, ModelFunction, NeighborsSmoother, RidgeFunction
 from ejop.learners import ITML, LMNN, MLR, ReliefF
 from ejop.sums import outer_product
-
-
-@dataclass(frozen=True)
-class Case:
-    """One thing tried.
-
-    Attributes
-    ----------
-    door : str
-        What is called: "estimators", "functions", "sums", "theory" or "learners".
-    kind : str
-        Of input.
-    name : str
-    call : callable
-        Without arguments; its answer holds finite numbers.
-    expect : exception class or classes, or None for an answer
-    match : str
-        Pattern of the message.
-    """
-
-    door: str
-    kind: str
-    name: str
-    call: Callable[[], Any]
-    expect: type[BaseException] | tuple[type[BaseException], ...] | None = None
-    match: str = ""
-
+from reliability import Case
 
 CASES: list[Case] = []
 RNG = np.random.default_rng(17)

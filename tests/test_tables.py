@@ -18,7 +18,7 @@ from ejop.cli.tables import read_table
 from ejop.cli.training import class_labels, known_labels, load_training
 from ejop.unpacking import unpacked_limit
 
-QUICK = ["--function", "kernel"]
+QUICK = ["--rule", "knn", "--function", "kernel"]
 PACKERS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 
 

@@ -100,6 +100,7 @@ while True:
         for _ in range(50):
             file.write(sys.argv[2] * 2000)
             file.flush()
+            time.sleep(0.001)
 """
 
 
@@ -108,8 +109,9 @@ def test_killed_saves_leave_the_old_file_and_are_cleaned_up(tmp_path):
     path.write_text("old")
     left = 0
     for letter in "abcdefgh":
+        known = unfinished(tmp_path)
         process = subprocess.Popen([sys.executable, "-c", WRITER, path, letter])
-        while not unfinished(tmp_path) and path.read_text() == "old":
+        while unfinished(tmp_path) == known and not path.read_text().startswith(letter):
             time.sleep(0.001)
         time.sleep(moments.uniform(0, 0.02))
         process.send_signal(signal.SIGKILL)

@@ -117,7 +117,8 @@ def write_report(
 
     Examples
     --------
-    >>>     >>> from pathlib import Path
+    >>> import tempfile
+    >>> from pathlib import Path
     >>> from sklearn.datasets import load_iris
     >>> from ejop import EJOP
     >>> from ejop.report import write_report
