@@ -360,7 +360,7 @@ def test_odd_rows_get_a_sound_answer(name):
     assert np.isfinite(real.best_score_)
 
 
-@pytest.mark.parametrize("size", [1e-12, 1e12, 1e-100, 1e50])
+@pytest.mark.parametrize("size", [1e-12, 1e12, 1e-50])
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 def test_targets_of_any_size(size, offset):
     y = (PLAIN[:, 0] + 0.1 * PLAIN[:, 1] + offset) * size
