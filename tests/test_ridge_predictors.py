@@ -16,9 +16,17 @@ from threadpoolctl import threadpool_limits
 
 import reference
 from ejop import EGOPRegressor, EJOPClassifier
-from ejop.functions import RidgeFunction
+from ejop.functions import RidgeFunction, centers_of
 from ejop.rules import RidgeRule
-from ejop.rules._machines import Regression, coefficients, judged
+from ejop.rules._machines import (
+    MAP_OUTPUTS,
+    Regression,
+    choose,
+    coefficients,
+    judged,
+    outer_product,
+    solved,
+)
 from ejop.scaling import QuantileColumns
 
 
@@ -250,6 +258,49 @@ def test_a_machine_takes_a_weight_of_two_for_two_rows(rng, kernel):
     np.testing.assert_allclose(a[12:], repeated[12:20] + repeated[20:], atol=1e-9)
 
 
+@pytest.mark.parametrize("n_classes", [2, 5, 20])
+def test_a_map_of_fewer_outputs_is_that_of_all(rng, n_classes):
+    """Classes sum to nothing, so one output is spared; many are mixed, the same in the mean."""
+    X, labels = rng.normal(size=(300, 4)) * [3, 1, 1, 0.3], rng.integers(0, n_classes, 300)
+    labels = (labels + 3 * X[:, 0]).astype(int) % n_classes
+    R = np.eye(n_classes)[labels] - np.bincount(labels, minlength=n_classes) / 300
+    a = coefficients(Regression(X, R), "gaussian", 1.5, 0.1)
+    J = centers_of("gaussian", X, 1.5).derivatives(X, a, None)[:, :, :-1].swapaxes(0, 1)
+    M = outer_product(Regression(X, R), "gaussian", 1.5, a, np.random.default_rng(0))
+    mixed = n_classes >= 2 * MAP_OUTPUTS
+    full = np.einsum("ncd,nce->de", J, J) / 300
+    np.testing.assert_allclose(M, full, atol=(0.25 if mixed else 1e-12) * full.max())
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "laplace"])
+def test_derivatives_by_one_product_for_all_outputs(rng, kernel):
+    X, a, Q = rng.normal(size=(30, 3)), rng.normal(size=(30, 4)), rng.normal(size=(7, 3))
+    centers = centers_of(kernel, X, 1.2)
+    together = centers.derivatives(Q, a, None, centers.moments(a))
+    np.testing.assert_allclose(together, centers.derivatives(Q, a, None), atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_left_out_residuals_are_those_of_fits_without_the_row(rng, weighted):
+    X, R = rng.normal(size=(15, 2)), rng.normal(size=(15, 2))
+    w = rng.uniform(0.5, 2, 15) if weighted else None
+    problem = Regression(X, R, w)
+    L = problem.factor(centers_of("l1", X, 1.0).kernel(X), 0.2)
+    found = problem.left_out(L, problem.solution(L))
+    for i in range(15):
+        rest = problem.rows(np.delete(np.arange(15), i))
+        alone = solved(rest, "l1", 1.0, 0.2)(X[i : i + 1])
+        np.testing.assert_allclose(found[i], R[i] - alone[0], atol=1e-9)
+
+
+def test_a_choice_from_near_is_no_worse_than_its_start(rng):
+    X = rng.normal(size=(120, 3))
+    problem = Regression(X, np.sin(2 * X[:, :1]))
+    full = choose(problem, "gaussian")
+    assert choose(problem, "gaussian", full.place) == full
+    assert choose(problem, "gaussian", (4, 5)).loss < 0.9 * problem.loss(problem.R)
+
+
 def test_balanced_classes_hear_the_small_one(rng):
     X = np.r_[rng.normal(0, 1, (280, 3)), rng.normal(1.2, 1, (20, 3))]
     y = np.r_[np.zeros(280, int), np.ones(20, int)]
@@ -424,11 +475,12 @@ def test_honest_predictions_are_those_of_machines_without_the_row(tiny, kernel):
     kinds = set()
     for one in found:
         kinds.add((one.diagonal, one.round))
-        expected = reference.honest_machine(X, R, kernel, one.settings, one.diagonal, fold)
+        settings = [(choice.h, choice.penalty) for choice in one.settings]
+        expected = reference.honest_machine(X, R, kernel, settings, one.diagonal, fold)
         np.testing.assert_allclose(one.honest, expected, atol=1e-8)
         assert one.loss == pytest.approx(((expected - R) ** 2).sum(1).mean())
         if one.round:
-            L = reference.machine_map(X, R, *one.settings[0], kernel, one.diagonal)
+            L = reference.machine_map(X, R, *settings[0], kernel, one.diagonal)
             ours = np.diag(one.L) if one.diagonal else one.L
             np.testing.assert_allclose(ours.T @ ours, L.T @ L, atol=1e-8)
     assert kinds == (

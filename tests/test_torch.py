@@ -491,3 +491,19 @@ def test_a_device_without_float64_is_never_sent_any(digits, monkeypatch):
         EJOP(**FUNCTIONS[name], device=Device(DEVICE, "float32")).fit(X, y)
     assert "float32" in sent
     assert "float64" not in sent
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_mean_of_machines_is_the_same_on_a_device(digits, weighted):
+    X, y = digits[0][:250], digits[1][:250]
+    w = np.random.default_rng(0).uniform(0.5, 2, 250) if weighted else None
+    numpy = EJOPClassifier(random_state=0).fit(X, y, w)
+    ours = EJOPClassifier(random_state=0, device=DEVICE).fit(X, y, w)
+    assert ours.rule_.in_words() == numpy.rule_.in_words()
+    assert ours.plan_.method == "torch-average"
+    Q = digits[0][250:]
+    np.testing.assert_allclose(ours.predict_proba(Q), numpy.predict_proba(Q), atol=1e-6)
+    M = numpy.metric_estimator_.outer_product_
+    assert apart(ours.metric_estimator_.outer_product_, M) < 1e-6
+    ours.set_params(device=None)  # fitted there, answers here
+    np.testing.assert_allclose(ours.predict_proba(Q), numpy.predict_proba(Q), atol=1e-6)

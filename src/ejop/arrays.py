@@ -52,6 +52,22 @@ def is_single(X: Any) -> bool:
     return str(getattr(X, "dtype", "")).rpartition(".")[2] == "float32"
 
 
+def diagonal_of(K: Any) -> Any:
+    """A view of the diagonal of a square matrix in one piece of memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ejop.arrays import diagonal_of
+    >>> K = np.zeros((2, 2))
+    >>> diagonal_of(K)[:] = 1
+    >>> K
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    return K.reshape(-1)[:: len(K) + 1]
+
+
 def follow(values: NDArray, X: Any) -> Any:
     """An array as a tensor on the device of X where X is one; names stay an array."""
     if not is_tensor(X) or values.dtype.kind not in "fiub":

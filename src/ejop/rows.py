@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ejop.executors.threads import in_threads
+
 #: Sizes whose squares, and the squares of these that standard errors need, are numbers in each
 #: type: of rows, of targets, and of weights.
 SIZES = {np.dtype(np.float32): (1e-15, 1e15), np.dtype(np.float64): (1e-35, 1e35)}
@@ -218,10 +220,10 @@ class Moments:
     squares: NDArray
 
     @classmethod
-    def of(cls, X: NDArray, piece: int = 8192) -> Moments:
+    def of(cls, X: NDArray, piece: int = 2048) -> Moments:
         """Moments of some rows, at least one; a piece at a time, so that X may be on disk."""
-        parts = [cls._of_piece(X[s : s + piece]) for s in range(0, len(X), piece)]
-        return reduce(Moments.merge, parts)
+        pieces = [X[s : s + piece] for s in range(0, len(X), piece)]
+        return reduce(Moments.merge, in_threads(cls._of_piece, pieces, operations=8 * X.size))
 
     @classmethod
     def _of_piece(cls, X: NDArray) -> Moments:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.preprocessing import (
     FunctionTransformer,
-    QuantileTransformer,
     RobustScaler,
     StandardScaler,
 )
@@ -81,19 +81,24 @@ class QuantileColumns(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: Any = None) -> QuantileColumns:
         """Take the quantiles of each column."""
         rows = validate_data(self, X, dtype=[np.float64, np.float32])
-        self.ranks_ = QuantileTransformer(
-            n_quantiles=min(MAX_QUANTILES, len(rows)),
-            output_distribution="normal",
-            random_state=0,
-        ).set_output(transform="default")
-        self.ranks_.fit(rows)
+        shares = np.linspace(0, 1, min(MAX_QUANTILES, len(rows)))
+        found = np.quantile(rows.astype(np.float64, copy=False), shares, axis=0)
+        self.quantiles_ = np.maximum.accumulate(found)  # rounding must not turn two around
         self.step_ = rows.std(0, dtype=np.float64) / 4
         return self
 
     def transform(self, X: ArrayLike) -> NDArray:
-        """Ranks as standard normal values."""
+        """Ranks as standard normal values; those of a value that repeats are its middle rank."""
         rows = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        return np.clip(self.ranks_.transform(rows), -FARTHEST, FARTHEST)
+        shares = np.linspace(0, 1, len(self.quantiles_))
+        ranks = np.empty(rows.shape)
+        for j, q in enumerate(self.quantiles_.T):
+            x = rows[:, j]
+            up, down = np.interp(x, q, shares), np.interp(-x, -q[::-1], -shares[::-1])
+            ranks[:, j] = (up - down) / 2
+            ranks[x >= q[-1], j] = 1
+            ranks[x <= q[0], j] = 0
+        return np.clip(ndtri(ranks), -FARTHEST, FARTHEST)
 
     def slopes(self, X: NDArray) -> NDArray:
         """How fast each value changes with its column, over half a standard deviation, (m, d)."""

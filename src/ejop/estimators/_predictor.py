@@ -43,6 +43,7 @@ from ejop.scaling import (
     slopes,
 )
 from ejop.sums import prepare
+from ejop.sums.engine import HOST, Engine, engines_for
 from ejop.sums.plan import make_plan
 from ejop.tuning import FUNCTIONS, POWERS, Search, Splits, Targets, holdouts, variance
 
@@ -139,7 +140,7 @@ class Predictor(LinearMetricEstimator):
             rows, y, w = rows[kept], y[kept], w[kept]
         targets, rule = self._targets(y, w), make_rule(self.rule)
         if rule.chooses:
-            self._fit_chosen(rule, rows, targets, seed)
+            self._fit_chosen(rule, rows, targets, seed, device)
             self.kept_ = kept
             return self
         splits = self._splits(*every, kept, targets, seed)
@@ -151,22 +152,24 @@ class Predictor(LinearMetricEstimator):
             self.kept_ = kept[part]
         return self
 
-    def _fit_chosen(self, rule: Any, rows: NDArray, targets: Targets, seed: int) -> None:
+    def _fit_chosen(
+        self, rule: Any, rows: NDArray, targets: Targets, seed: int, device: Any
+    ) -> None:
         """Let a rule choose its machines; the metric is that of their mean."""
         self._refuse_what_does_not_apply()
-        units = self._units(targets)
+        units, ((engine, *_), _) = self._units(targets), engines_for(device, rows)
         best: Any = None
         with fit_task(self, type(self).__name__, None):
             for scale, preparations in self._preparations(rows):
                 scaler = make_scaler(scale).fit(rows)
                 block = whole_block(scaler.transform(rows), targets.Y, targets.w)
-                tried = clone(rule).learn(block, preparations, seed, units, self._tracked)
+                tried = clone(rule).learn(block, preparations, seed, units, self._tracked, engine)
                 if best is None or tried.loss_ < best[0].loss_:
                     best = tried, scale, scaler, block
         rule, scale, scaler, block = best
         rule.hold(None, targets.Y, targets.w)
         metric = self._metric("ridge", seed).set_params(step="analytic", n_jobs=self.n_jobs)
-        mean_metric(metric, rule.function_, units, seed)
+        mean_metric(metric, rule.function_, units, seed, engine)
         metric.plan_.notes += rule.notes_
         values, vectors = metric.eigenvalues_, metric.eigenvectors_
         power = 1.0 if self.power == "auto" else float(self.power)
@@ -509,7 +512,9 @@ class Predictor(LinearMetricEstimator):
         check_is_fitted(self)
 
 
-def mean_metric(metric: Any, function: Any, units: NDArray | float, seed: int) -> None:
+def mean_metric(
+    metric: Any, function: Any, units: NDArray | float, seed: int, engine: Engine = HOST
+) -> None:
     """Fit an EJOP or EGOP to a function that is solved already.
 
     Real targets count in ``units`` of their own, so that several weigh alike.
@@ -521,7 +526,7 @@ def mean_metric(metric: Any, function: Any, units: NDArray | float, seed: int) -
         replace(one, coefficients=one.coefficients / units) for one in function.members_
     ]
     rows = np.random.default_rng(seed).permutation(n)[:MAX_QUERIES]
-    form = prepare(relative, None, n_queries=len(rows))
+    form = prepare(relative, None, engine=engine, n_queries=len(rows))
     plan = make_plan(form, len(rows), n_jobs=metric.n_jobs)
     total, _ = Averager([form], plan, Terms(leave_one_out=False)).add(rows)
     plan.n_queries = total.count

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ejop.executors.devices import halving
 from ejop.executors.threads import computing, in_threads
 from ejop.functions._base import Function
 from ejop.rows import Block
@@ -21,6 +22,8 @@ from ejop.sums.weighted import WeightedSums
 
 #: entries of kernel matrices that are held at once, and rows of a block
 MAX_ENTRIES, BLOCK = 4_000_000, 512
+#: the same on a device, whose memory is larger
+DEVICE_ENTRIES, DEVICE_BLOCK = 400_000_000, 8192
 
 
 def mapped(rows: Any, L: Any) -> Any:
@@ -112,10 +115,14 @@ class AverageFunction(Function):
         """Values of f, (m, n_outputs), blocks of rows in threads; ``exclude`` has no effect."""
         return self.model_values(X).astype(self.summary_.dtype, copy=False)
 
-    def model_values(self, X: NDArray) -> NDArray:
+    def model_values(self, X: NDArray, engine: Engine = HOST) -> NDArray:
         """Values of f in float64, (m, n_outputs)."""
-        X, form = np.asarray(X), self.form(Request(VALUES))
+        X, form = np.asarray(X), self.form(Request(VALUES, engine))
         size = max(1, min(BLOCK, MAX_ENTRIES // max(self.summary_.n, 1)))
+        if engine.on_device:
+            return np.concatenate(
+                list(halving(lambda part: form.values(X[part]), max(len(X), 1), DEVICE_BLOCK))
+            )
         parts = [slice(s, s + size) for s in range(0, max(len(X), 1), size)]
         found = in_threads(
             lambda part: form.values(X[part]),
@@ -154,13 +161,14 @@ class AverageForm(Form):
         }
         self._tiles = tuple(self._tile(member) for member in function.members_)
 
-    def _tile(self, member: Member) -> tuple[Member, Centers, Any, Any]:
+    def _tile(self, member: Member) -> tuple[Member, Centers, Any, Any, Any]:
         rows = self._prepared[member.preparation]
         rows = rows if member.centers is None else rows[member.centers]
         L = None if member.L is None else self.engine.array(member.L, FLOAT64)
         Z = mapped(self.engine.array(rows, FLOAT64), L)
         a = self.engine.array(member.coefficients, FLOAT64)
-        return member, centers_of(member.kernel, Z, member.bandwidth, self.engine), L, a
+        centers = centers_of(member.kernel, Z, member.bandwidth, self.engine)
+        return member, centers, L, a, None if self.request.step else centers.moments(a)
 
     def tile(self, block: Block) -> Any:
         """The machines: other rows have no part in the sums."""
@@ -183,13 +191,13 @@ class AverageForm(Form):
 
     def sums(self, Q: Any, tile: Any, exclude: NDArray | None = None) -> WeightedSums:
         """Derivatives and values of one machine, or values, over the number of machines."""
-        member, centers, L, a = tile
+        member, centers, L, a, moments = tile
         rows, slopes = Q[member.preparation]
         Z = mapped(rows, L)
         share = 1 / len(self.function.members_)
         if self.request.step is not None:
             return WeightedSums(self._values(centers, Z, a)[:, :, None] * share)
-        found = self._derivatives(centers, Z, a)
+        found = self._derivatives(centers, Z, a, moments)
         J, values = found[:, :, :-1], found[:, :, -1:]
         if L is not None:
             J = J * L if L.ndim == 1 else J @ L
@@ -205,20 +213,21 @@ class AverageForm(Form):
             out[:, part] = (centers.kernel(Z[part]) @ a).T
         return out
 
-    def _derivatives(self, centers: Centers, Z: Any, a: Any) -> Any:
+    def _derivatives(self, centers: Centers, Z: Any, a: Any, moments: Any) -> Any:
         out = self.engine.empty((a.shape[1], len(Z), self.d + 1), FLOAT64)
         for part in self._parts(len(Z), len(centers)):
-            out[:, part] = centers.derivatives(Z[part], a, None)
+            out[:, part] = centers.derivatives(Z[part], a, None, moments)
         return out
 
     def _parts(self, m: int, n: int) -> list[slice]:
-        size = max(1, MAX_ENTRIES // max(n, 1))
+        most = DEVICE_ENTRIES if self.engine.on_device else MAX_ENTRIES
+        size = max(1, most // max(n, 1))
         return [slice(s, s + size) for s in range(0, m, size)]
 
     def values(self, Q: NDArray, exclude: NDArray | None = None) -> NDArray:
         """Values of f at rows of X, (m, n_outputs)."""
         found = self._total(self.queries(np.asarray(Q)), None).sums[:, :, 0].T
-        return found + self.engine.array(self.summary.prior, FLOAT64)
+        return self.engine.to_host(found + self.engine.array(self.summary.prior, FLOAT64))
 
     def means(self, sums: WeightedSums, Q: Any, prior: Callable[[], NDArray]) -> tuple[Any, ...]:
         """Values around the mean target, and the Jacobian."""

@@ -19,16 +19,18 @@ from ejop.executors.threads import computing, n_threads, stream
 from ejop.functions import AverageFunction, Member
 from ejop.neighbors import Votes
 from ejop.rows import Block, Summary, whole_block
-from ejop.rules._machines import FOLDS, MAPS, Candidate, Regression, coefficients, judged
+from ejop.rules._machines import FOLDS, MAPS, Candidate, Known, Regression, coefficients, judged
 from ejop.rules._rule import Kth, Rule
 from ejop.scaling import QuantileColumns
+from ejop.sums.engine import HOST, Engine, engines_for
+from ejop.sums.ridge import FLOAT64
 
 #: rows that every candidate is tried on; those that do best there are tried on all
 SAMPLE = 600
 #: candidates that are tried on all rows, beyond the members
 SPARE = 2
-#: rows that judge these by folds, at the most, and rows that a machine is solved for
-HONEST_ROWS, MOST_ROWS = 3_000, 10_000
+#: rows that judge these by folds, at the most
+HONEST_ROWS = 3_000
 #: how values become probabilities: exponents, and values below which they level off
 SHARPNESS = (0.5, 0.7, 0.85, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0)
 FLOORS = (0.001, 0.003, 0.01, 0.03, 0.06, 0.1, 0.2)
@@ -140,9 +142,14 @@ class MachineSearch:
             return first
         more = order[: min(n, HONEST_ROWS)]
         finalists = first[: self.n_members + SPARE]
-        starts = {one.kind[:2]: one.candidate.settings[0] for one in finalists}
+        known: dict[tuple[str, str], Known] = {}
+        for one in finalists:
+            settings = one.candidate.settings
+            found = known.setdefault(one.kind[:2], Known(settings[0]))
+            if len(settings) > 1:
+                found.later[one.candidate.diagonal] = settings[1].place
         kinds = {one.kind for one in finalists}
-        again = [(name, kernel, (start, kinds)) for (name, kernel), start in starts.items()]
+        again = [(name, kernel, (what, kinds)) for (name, kernel), what in known.items()]
         final = self._judge(again, more, progress)
         if not final:
             return first
@@ -154,7 +161,7 @@ class MachineSearch:
         done, whatever the time."""
         fold = np.random.default_rng(self.seed + 1).permutation(len(rows)) % min(FOLDS, len(rows))
         sample = np.arange(min(len(rows), SAMPLE))
-        threads = 1 if len(rows) > ONE_AT_A_TIME else n_threads(None, len(rows) ** 3 * len(jobs))
+        threads = self._threads(len(rows), len(jobs))
         work = partial(self._one, rows=rows, fold=fold, sample=sample, first=jobs[0])
         found: list[Judged] = []
         for part in progress(stream(work, jobs, threads), len(jobs)):
@@ -170,7 +177,7 @@ class MachineSearch:
         name, kernel, known = job
         if job is not first and time.monotonic() > self.deadline:
             return f"{kernel} kernel on {name} columns was not tried: `time_limit` was reached"
-        start, kinds = known or (None, None)
+        what, kinds = known or (None, None)
 
         def wanted(diagonal: bool, round_: int) -> bool:
             if kinds is None:
@@ -179,7 +186,7 @@ class MachineSearch:
 
         rng = np.random.default_rng(self.seed + 2)
         try:
-            tried = judged(self.problems[name].rows(rows), kernel, wanted, fold, sample, start, rng)
+            tried = judged(self.problems[name].rows(rows), kernel, wanted, fold, sample, what, rng)
             return [Judged(name, self._ranked(one, rows)) for one in tried]
         except np.linalg.LinAlgError as error:
             return f"{kernel} kernel on {name} columns was passed over: {error}"
@@ -187,16 +194,27 @@ class MachineSearch:
     def _ranked(self, found: Candidate, rows: NDArray) -> Candidate:
         return found if self.rank is None else replace(found, loss=self.rank(found.honest, rows))
 
+    def _threads(self, n: int, jobs: int) -> int:
+        """Threads that work on systems of n rows side by side: one on a device, or where the
+        BLAS's own serve better."""
+        if self.engine.on_device or n > ONE_AT_A_TIME:
+            return 1
+        return n_threads(None, n**3 * jobs)
+
+    @property
+    def engine(self) -> Engine:
+        """Where the machines are."""
+        return next(iter(self.problems.values())).engine
+
     def members(self, chosen: list[Judged]) -> list[Member]:
         """The chosen machines solved for all rows, or as many as can be."""
         n = len(next(iter(self.problems.values())))
-        centers = None
-        if n > MOST_ROWS:
+        centers, most = None, self.engine.most_centers()
+        if n > most:
             rng = np.random.default_rng(self.seed + 3)
-            centers = np.sort(rng.choice(n, MOST_ROWS, replace=False))
-            self.notes.append(f"machines are solved for {MOST_ROWS} of {n} rows, drawn at random")
-        size = min(n, MOST_ROWS)
-        threads = 1 if size > ONE_AT_A_TIME else n_threads(None, size**3 * len(chosen))
+            centers = np.sort(rng.choice(n, most, replace=False))
+            self.notes.append(f"machines are solved for {most} of {n} rows, drawn at random")
+        threads = self._threads(min(n, most), len(chosen))
         found = stream(partial(self._member, centers=centers), chosen, threads)
         solved = [one for one in found if one is not None]
         if not solved:
@@ -208,9 +226,9 @@ class MachineSearch:
     def _member(self, one: Judged, centers: NDArray | None) -> Member | None:
         problem, found = self.problems[one.preparation], one.candidate
         problem = problem if centers is None else problem.rows(centers)
-        h, penalty = found.settings[-1]
+        setting = found.settings[-1]
         try:
-            a = coefficients(problem.under(found.L), found.kernel, h, penalty)
+            a = coefficients(problem.under(found.L), found.kernel, setting.h, setting.penalty)
         except np.linalg.LinAlgError as error:
             self.notes.append(
                 f"{found.kernel} kernel on {one.preparation} columns fell out: {error}"
@@ -221,10 +239,10 @@ class MachineSearch:
             found.kernel,
             found.diagonal,
             found.round,
-            h,
-            penalty,
-            found.L,
-            a,
+            setting.h,
+            setting.penalty,
+            None if found.L is None else self.engine.to_host(found.L),
+            self.engine.to_host(a),
             centers,
             found.loss,
         )
@@ -312,6 +330,7 @@ class RidgeRule(Rule):
         seed: int,
         units: NDArray | float = 1.0,
         progress: Callable[[Iterable[Any], int], Iterator[Any]] = lambda parts, n: iter(parts),
+        engine: Engine = HOST,
     ) -> RidgeRule:
         """Choose the machines for scaled rows, and solve them.
 
@@ -325,6 +344,8 @@ class RidgeRule(Rule):
             What each target is divided by while machines are compared: its standard deviation.
         progress : callable, optional
             Wraps the parts of the search: ``progress(parts, n_parts)``.
+        engine : Engine, optional
+            Where the machines are solved; in float64.
         """
         self._validate_params()
         strange = [kernel for kernel in self.kernels if kernel not in MAPS]
@@ -336,8 +357,18 @@ class RidgeRule(Rule):
         X = block.X.astype(np.float64, copy=False)
         columns = {"plain": lambda: X, "quantile": lambda: quantiles.transform(X)}  # type: ignore[union-attr]
         R = (block.Y - summary.prior) / units
+        engine = engine.precise()
+        held = Regression(
+            engine.array(X, FLOAT64),
+            engine.array(R, FLOAT64),
+            None if w is None else engine.array(w, FLOAT64),
+            engine,
+        )
         search = MachineSearch(
-            {name: Regression(columns[name](), R, w) for name in preparations},
+            {
+                name: replace(held, X=engine.array(columns[name](), FLOAT64))
+                for name in preparations
+            },
             self.kernels,
             self.n_members,
             self.n_rounds,
@@ -352,9 +383,8 @@ class RidgeRule(Rule):
             replace(one, coefficients=_compact(one.coefficients * units)) for one in members
         ]
         honest = np.mean([one.candidate.honest for one in chosen], axis=0)
-        self.loss_ = (
-            search.problems[preparations[0]].rows(search.rows).loss(honest - R[search.rows])
-        )
+        squares = ((honest - R[search.rows]) ** 2).sum(1)
+        self.loss_ = float(np.average(squares, weights=None if w is None else w[search.rows]))
         self.honest_ = honest * units + summary.prior
         self.judged_, self.notes_ = search.rows, search.notes
         self.table_ = _table(search, ranked, len(chosen))
@@ -442,7 +472,8 @@ class RidgeRule(Rule):
 
     def votes(self, Z: NDArray, device: Any = None) -> Votes:
         """Values of the average at new scaled rows."""
-        return Votes.plain(self.function_.predict(Z).astype(np.float64, copy=False))
+        (engine, *_), _ = engines_for(device, Z)
+        return Votes.plain(self.function_.model_values(Z, engine))
 
     def judge(self, Z: NDArray, sizes: Sequence[float], device: Any = None) -> Iterator[Votes]:
         """Values at new rows, once."""
@@ -470,7 +501,8 @@ def _table(search: MachineSearch, ranked: list[Judged], n_members: int) -> dict[
     rows = []
     for kind in kinds:
         place, one = final.get(kind, (None, None))
-        h, penalty = one.candidate.settings[-1] if one is not None else (np.nan, np.nan)
+        setting = one.candidate.settings[-1] if one is not None else None
+        h, penalty = (np.nan, np.nan) if setting is None else (setting.h, setting.penalty)
         loss = one.loss if one is not None else np.nan
         member = place is not None and place < n_members
         rows.append((*kind, h, penalty, search.sampled[kind], loss, member))

@@ -9,18 +9,19 @@ machine of round 1 is judged by folds whose map was learned without them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
+from scipy.linalg import helmert
 
-from ejop.executors.threads import pools_free
+from ejop.arrays import diagonal_of
 from ejop.functions import centers_of, mapped
 from ejop.metric import eigh_descending
-from ejop.sums.ridge import Centers
+from ejop.sums.engine import HOST, Engine
+from ejop.sums.ridge import FLOAT64, Centers
 
 #: bandwidths tried, as multiples of the median distance, and penalties
 WIDTHS = {
@@ -35,122 +36,133 @@ FIRST = 3
 MAPS = {"gaussian": (False, True), "laplace": (False, True), "l1": (True,)}
 FOLDS = 4
 #: rows whose derivatives make a map, at the most
-MAP_ROWS = 800
-#: outputs whose derivatives are taken one by one; more are mixed at random into as many
-MAP_OUTPUTS = 32
+MAP_ROWS = 400
+#: rows whose derivatives are taken at once, where memory is that of a processor or of a device
+BLOCK, DEVICE_BLOCK = 128, 1024
+#: twice so many outputs and more are mixed at random into as many for each block
+MAP_OUTPUTS = 8
 
 
 @dataclass(frozen=True)
 class Regression:
-    """Rows of one preparation with centred targets.
+    """Rows of one preparation with centred targets, on an engine.
 
     Attributes
     ----------
-    X : ndarray of shape (n, d)
-    R : ndarray of shape (n, c)
+    X : array of shape (n, d)
+    R : array of shape (n, c)
         Targets less their mean.
-    w : ndarray of shape (n,) or None
+    w : array of shape (n,) or None
         Weights, one on average.
+    engine : Engine
     """
 
-    X: NDArray
-    R: NDArray
-    w: NDArray | None = None
+    X: Any
+    R: Any
+    w: Any = None
+    engine: Engine = HOST
 
     def __len__(self) -> int:
         return len(self.X)
 
     def rows(self, part: NDArray) -> Regression:
         """Some of the rows."""
-        return Regression(self.X[part], self.R[part], None if self.w is None else self.w[part])
+        i = self.engine.index(part)
+        return replace(self, X=self.X[i], R=self.R[i], w=None if self.w is None else self.w[i])
 
-    def under(self, L: NDArray | None) -> Regression:
+    def under(self, L: Any) -> Regression:
         """The rows under a map."""
         return replace(self, X=mapped(self.X, L))
 
     @property
-    def roots(self) -> NDArray | None:
-        """Square roots of the weights, a column."""
-        return None if self.w is None else np.sqrt(self.w)[:, None]
+    def roots(self) -> Any:
+        """Square roots of the weights, a column; None for equal ones."""
+        return None if self.w is None else self.w[:, None] ** 0.5
 
-    def loss(self, residual: NDArray) -> float:
+    def loss(self, residual: Any) -> float:
         """Mean over rows of the squared residual."""
-        return float(np.average((residual**2).sum(1), weights=self.w))
+        squares = (residual**2).sum(1)
+        if self.w is not None:
+            squares = squares * self.w / self.w.mean()
+        return float(squares.mean())
+
+    def distances(self, kernel: str) -> tuple[Centers, Any]:
+        """Centres on the rows, and the distances between them."""
+        centers = centers_of(kernel, self.X, 1.0, self.engine)
+        D = centers.distances(self.X)
+        diagonal_of(D)[:] = 0
+        return centers, D
+
+    def factor(self, K: Any, penalty: float) -> Any:
+        """Lower Cholesky factor of S K S + penalty I; K is overwritten."""
+        S = self.roots
+        if S is not None:
+            K *= S
+            K *= S.T
+        diagonal_of(K)[:] += penalty
+        try:
+            return self.engine.cholesky(K)
+        except np.linalg.LinAlgError as error:
+            raise np.linalg.LinAlgError(
+                f"a kernel matrix of {len(K)} rows is not positive definite at penalty {penalty:g}."
+            ) from error
+
+    def solution(self, L: Any) -> Any:
+        """Coefficients S (S K S + penalty I)^-1 S R from the factor."""
+        S = self.roots
+        if S is None:
+            return self.engine.solve(L, self.R)
+        return S * self.engine.solve(L, S * self.R)
+
+    def left_out(self, L: Any, a: Any) -> Any:
+        """Residuals of each row when it is left out: a_i / B_ii, B = S (S K S + penalty I)^-1 S.
+
+        The factor is overwritten.
+        """
+        diagonal, S = self.engine.inverse_diagonal(L)[:, None], self.roots
+        return a / (diagonal if S is None else diagonal * S**2)
 
 
-def factor(K: NDArray, penalty: float, S: NDArray | None) -> NDArray:
-    """Lower Cholesky factor, in Fortran order, of S K S + penalty I; K is overwritten."""
-    if S is not None:
-        K *= S
-        K *= S.T
-    K.flat[:: len(K) + 1] += penalty
-    with pools_free(len(K) ** 3):
-        L, info = lapack.dpotrf(K.T, lower=1, clean=0, overwrite_a=1)
-    if info:
-        raise np.linalg.LinAlgError(
-            f"a kernel matrix of {len(K)} rows is not positive definite at penalty {penalty:g}."
-        )
-    return L
+def matrix(centers: Centers, D: Any, h: float, *, keep: bool = True) -> Any:
+    """Kernel matrix at distances, which it overwrites unless they are to be kept."""
+    return replace(centers, h=h).kernel_at(D + 0 if keep else D)
 
 
-def solution(L: NDArray, R: NDArray, S: NDArray | None) -> NDArray:
-    """Coefficients S (S K S + penalty I)^-1 S R from the factor."""
-    right = np.asfortranarray(R if S is None else S * R)
-    a, _ = lapack.dpotrs(L, right, lower=1, overwrite_b=0)
-    return a if S is None else S * a
+class Choice(NamedTuple):
+    """The best bandwidth and penalty of a grid: their places in it, and their loss."""
+
+    loss: float
+    h: float
+    penalty: float
+    place: tuple[int, int]
 
 
-def left_out(L: NDArray, a: NDArray, S: NDArray | None) -> NDArray:
-    """Residuals of each row when it is left out: a_i / B_ii, B = S (S K S + penalty I)^-1 S.
-
-    The factor is overwritten by its inverse, whose columns have the diagonal of B as squared norms.
-    """
-    with pools_free(len(L) ** 3):
-        inverse, _ = lapack.dtrtri(L, lower=1, overwrite_c=1)
-    diagonal = np.einsum("ij,ij->j", np.tril(inverse), np.tril(inverse))[:, None]
-    return a / (diagonal if S is None else diagonal * S**2)
-
-
-def matrix(centers: Centers, D: NDArray, h: float) -> NDArray:
-    """Kernel matrix at distances that are kept."""
-    return replace(centers, h=h).kernel_at(D.copy())
-
-
-def own_distances(kernel: str, X: NDArray) -> tuple[Centers, NDArray]:
-    """Centres on rows, and the distances between them."""
-    centers = centers_of(kernel, X, 1.0)
-    D = centers.distances(X)
-    D.flat[:: len(D) + 1] = 0
-    return centers, D
-
-
-def choose(problem: Regression, kernel: str) -> tuple[float, float, float]:
-    """Loss, bandwidth and penalty of the smallest leave-one-out error over a grid.
+def choose(problem: Regression, kernel: str, near: tuple[int, int] | None = None) -> Choice:
+    """Bandwidth and penalty of the smallest leave-one-out error over a grid.
 
     Widths are compared at one penalty first; then the search goes downhill from the best, one step
-    of width or penalty at a time.
+    of width or penalty at a time. With a place to begin ``near`` it goes downhill from there.
     """
-    centers, D = own_distances(kernel, problem.X)
-    unit = float(np.median(D[np.triu_indices(len(D), 1)])) if len(D) > 1 else 1.0
+    centers, D = problem.distances(kernel)
+    host = problem.engine.to_host(D)
+    unit = float(np.median(host[np.triu_indices(len(host), 1)])) if len(host) > 1 else 1.0
     unit = unit if centers.linear else np.sqrt(unit)
     unit = unit if unit > 0 else 1.0
-    widths, S = WIDTHS[kernel], problem.roots
+    widths = WIDTHS[kernel]
     tried: dict[tuple[int, int], float] = {}
 
     def loss(place: tuple[int, int]) -> float:
         if place not in tried:
             i, j = place
-            K = matrix(centers, D, unit * widths[i])
             try:
-                L = factor(K, PENALTIES[j], S)
+                L = problem.factor(matrix(centers, D, unit * widths[i]), PENALTIES[j])
             except np.linalg.LinAlgError:
                 tried[place] = np.inf
                 return np.inf
-            residual = left_out(L, solution(L, problem.R, S), S)
-            tried[place] = problem.loss(residual)
+            tried[place] = problem.loss(problem.left_out(L, problem.solution(L)))
         return tried[place]
 
-    best = min(((i, FIRST) for i in range(len(widths))), key=loss)
+    best = near or min(((i, FIRST) for i in range(len(widths))), key=loss)
     while True:
         i, j = best
         around = [(i, j - 1), (i, j + 1), (i - 1, j), (i + 1, j)]
@@ -161,30 +173,49 @@ def choose(problem: Regression, kernel: str) -> tuple[float, float, float]:
         best = step
     if not np.isfinite(tried[best]):
         raise np.linalg.LinAlgError(f"no bandwidth and penalty of the {kernel} kernel will do.")
-    return tried[best], unit * widths[best[0]], PENALTIES[best[1]]
+    return Choice(tried[best], unit * widths[best[0]], PENALTIES[best[1]], best)
 
 
 def outer_product(
-    problem: Regression, kernel: str, h: float, a: NDArray, rng: np.random.Generator
+    problem: Regression, kernel: str, h: float, a: Any, rng: np.random.Generator
 ) -> NDArray:
     """Mean of J J^T over training rows, (d, d)."""
-    n, c = a.shape
+    engine, n = problem.engine, len(problem)
     rows = np.arange(n) if n <= MAP_ROWS else rng.choice(n, MAP_ROWS, replace=False)
-    if c > MAP_OUTPUTS:
-        signs = rng.choice([-1.0, 1.0], size=(c, MAP_OUTPUTS))
-        a = a @ signs / np.sqrt(MAP_OUTPUTS)
-    centers = centers_of(kernel, problem.X, h)
+    a = _fewer_outputs(engine, a)
+    c = a.shape[1]
+    centers = centers_of(kernel, problem.X, h, engine)
+    mixed = c >= 2 * MAP_OUTPUTS
+    moments = None if mixed else centers.moments(a)
     total = np.zeros((problem.X.shape[1],) * 2)
-    for part in np.array_split(rows, -(-len(rows) // 128)):
-        J = centers.derivatives(problem.X[part], a, None)[:, :, :-1]
-        if problem.w is not None:
-            J = J * np.sqrt(problem.w[part])[:, None]
+    size = DEVICE_BLOCK if engine.on_device else BLOCK
+    for part in np.array_split(rows, -(-len(rows) // size)):
+        b = a
+        if mixed:  # E[s s^T] = I: the same mean, in less time
+            signs = rng.choice([-1.0, 1.0], size=(c, MAP_OUTPUTS)) / np.sqrt(MAP_OUTPUTS)
+            b = a @ engine.array(signs, FLOAT64)
+            moments = centers.moments(b)
+        of = problem.rows(part)
+        J = centers.derivatives(of.X, b, None, moments)[:, :, :-1]
+        if of.w is not None:
+            J = J * of.roots
         flat = J.reshape(-1, J.shape[2])
-        total += flat.T @ flat
+        total += engine.to_host(flat.T @ flat)
     return total / len(rows)
 
 
-def root(M: NDArray, diagonal: bool) -> NDArray | None:
+def _fewer_outputs(engine: Engine, a: Any) -> Any:
+    """Coefficients of outputs that sum to nothing, as those of classes do, in one output fewer.
+
+    The new outputs are orthonormal combinations, so that the outer product is the same.
+    """
+    c = a.shape[1]
+    if c == 1 or float(abs(a.sum(1)).max()) > 1e-9 * float(abs(a).max()):
+        return a
+    return a @ engine.array(helmert(c).T, FLOAT64)
+
+
+def root(engine: Engine, M: NDArray, diagonal: bool) -> Any:
     """Root of an outer product, scaled to trace d: weights of columns (d,), or a map (d, d).
 
     None where every derivative is zero, so that no direction is preferred.
@@ -194,9 +225,9 @@ def root(M: NDArray, diagonal: bool) -> NDArray | None:
     if not total > 0:
         return None
     if diagonal:
-        return np.sqrt(np.diag(M) * (d / total))
-    values, vectors = eigh_descending(M * (d / total))
-    return np.sqrt(values)[:, None] * vectors.T
+        return engine.array(np.sqrt(np.diag(M) * (d / total)), FLOAT64)
+    values, vectors = eigh_descending(M * (d / total), engine.eigh)
+    return engine.array(np.sqrt(values)[:, None] * vectors.T, FLOAT64)
 
 
 @dataclass(frozen=True)
@@ -208,28 +239,44 @@ class Candidate:
     kernel : str
     diagonal : bool
     round : int
-    settings : tuple of (bandwidth, penalty)
+    settings : tuple of Choice
         Of round 0 and, where there is one, of round 1.
     honest : ndarray of shape (n, c)
         Predictions of each row by machines that have not seen it, less the mean target.
     loss : float
         Mean squared error of these.
-    L : ndarray or None
+    L : array or None
         The map that all rows make.
     """
 
     kernel: str
     diagonal: bool
     round: int
-    settings: tuple[tuple[float, float], ...]
+    settings: tuple[Choice, ...]
     honest: NDArray
     loss: float
-    L: NDArray | None = None
+    L: Any = None
 
     @property
     def kind(self) -> tuple[str, bool, int]:
         """What it is."""
         return self.kernel, self.diagonal, self.round
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a smaller sample has found for one kernel.
+
+    Attributes
+    ----------
+    first : Choice
+        Of round 0.
+    later : dict
+        Places in the grid of round 1, by whether its map is diagonal.
+    """
+
+    first: Choice
+    later: dict[bool, tuple[int, int]] = field(default_factory=dict)
 
 
 def judged(
@@ -238,7 +285,7 @@ def judged(
     wanted: Callable[[bool, int], bool],
     fold: NDArray,
     sample: NDArray,
-    start: tuple[float, float] | None,
+    known: Known | None,
     rng: np.random.Generator,
 ) -> Iterator[Candidate]:
     """Candidates of one kernel with honest predictions of all rows.
@@ -253,69 +300,71 @@ def judged(
         Fold of each row.
     sample : ndarray
         Rows that choose bandwidths and penalties.
-    start : tuple of (bandwidth, penalty), optional
-        Of round 0; chosen where not given.
+    known : Known, optional
+        Round 0 is chosen where nothing is known; round 1 near what is.
     rng : numpy.random.Generator
     """
-    if start is None:
-        start = choose(problem.rows(sample), kernel)[1:]
+    engine = problem.engine
+    if known is None:
+        known = Known(choose(problem.rows(sample), kernel))
+    first = known.first
     diagonals = [diagonal for diagonal in MAPS[kernel] if wanted(diagonal, 1)]
-    alone, M = _round_zero(problem, kernel, start, rng, residuals=wanted(MAPS[kernel][0], 0))
+    alone, M = _round_zero(problem, kernel, first, rng, residuals=wanted(MAPS[kernel][0], 0))
     if alone is not None:
-        loss = problem.loss(alone)
-        yield Candidate(kernel, MAPS[kernel][0], 0, (start,), problem.R - alone, loss)
+        loss, found = problem.loss(alone), engine.to_host(problem.R - alone)
+        yield Candidate(kernel, MAPS[kernel][0], 0, (first,), found, loss)
     if not diagonals:
         return
-    maps = {diagonal: root(M, diagonal) for diagonal in diagonals}
+    maps = {diagonal: root(engine, M, diagonal) for diagonal in diagonals}
     later = {
-        diagonal: choose(problem.rows(sample).under(L), kernel)[1:]
+        diagonal: choose(
+            problem.rows(sample).under(L), kernel, known.later.get(diagonal, first.place)
+        )
         for diagonal, L in maps.items()
         if L is not None
     }
-    honest = {diagonal: np.zeros_like(problem.R) for diagonal in later}
+    honest = {diagonal: engine.empty(problem.R.shape, FLOAT64) for diagonal in later}
     for k in range(int(fold.max()) + 1 if later else 0):
-        seen, held = problem.rows(np.flatnonzero(fold != k)), np.flatnonzero(fold == k)
-        _, part = _round_zero(seen, kernel, start, rng)
+        seen = problem.rows(np.flatnonzero(fold != k))
+        held = engine.index(np.flatnonzero(fold == k))
+        _, part = _round_zero(seen, kernel, first, rng)
         for diagonal, second in later.items():
-            L = root(part, diagonal)  # None where nothing changes: the rows as they are
-            answer = solved(seen.under(L), kernel, *second)
+            L = root(engine, part, diagonal)  # None where nothing changes: the rows as they are
+            answer = solved(seen.under(L), kernel, second.h, second.penalty)
             honest[diagonal][held] = answer(mapped(problem.X[held], L))
     for diagonal, second in later.items():
-        found = honest[diagonal]
-        loss = problem.loss(found - problem.R)
-        yield Candidate(kernel, diagonal, 1, (start, second), found, loss, maps[diagonal])
+        loss = problem.loss(honest[diagonal] - problem.R)
+        found = engine.to_host(honest[diagonal])
+        yield Candidate(kernel, diagonal, 1, (first, second), found, loss, maps[diagonal])
 
 
 def _round_zero(
     problem: Regression,
     kernel: str,
-    setting: tuple[float, float],
+    setting: Choice,
     rng: np.random.Generator,
     *,
     residuals: bool = False,
-) -> tuple[NDArray | None, NDArray]:
+) -> tuple[Any, NDArray]:
     """Leave-one-out residuals of a machine without a map if asked, and its outer product."""
-    centers, D = own_distances(kernel, problem.X)
-    L = factor(matrix(centers, D, setting[0]), setting[1], problem.roots)
-    a = solution(L, problem.R, problem.roots)
-    M = outer_product(problem, kernel, setting[0], a, rng)
-    return (left_out(L, a, problem.roots) if residuals else None), M
+    centers, D = problem.distances(kernel)
+    L = problem.factor(matrix(centers, D, setting.h, keep=False), setting.penalty)
+    a = problem.solution(L)
+    M = outer_product(problem, kernel, setting.h, a, rng)
+    return (problem.left_out(L, a) if residuals else None), M
 
 
-def coefficients(problem: Regression, kernel: str, h: float, penalty: float) -> NDArray:
+def coefficients(problem: Regression, kernel: str, h: float, penalty: float) -> Any:
     """Coefficients of a machine on mapped rows, (n, c)."""
-    centers, D = own_distances(kernel, problem.X)
-    S = problem.roots
-    return solution(factor(matrix(centers, D, h), penalty, S), problem.R, S)
+    centers, D = problem.distances(kernel)
+    return problem.solution(problem.factor(matrix(centers, D, h, keep=False), penalty))
 
 
-def solved(
-    problem: Regression, kernel: str, h: float, penalty: float
-) -> Callable[[NDArray], NDArray]:
+def solved(problem: Regression, kernel: str, h: float, penalty: float) -> Callable[[Any], Any]:
     """A machine as a function of mapped rows."""
-    a, centers = coefficients(problem, kernel, h, penalty), centers_of(kernel, problem.X, h)
-    return partial(_answer, centers, a)
+    a = coefficients(problem, kernel, h, penalty)
+    return partial(_answer, centers_of(kernel, problem.X, h, problem.engine), a)
 
 
-def _answer(centers: Centers, a: NDArray, Z: Any) -> NDArray:
+def _answer(centers: Centers, a: Any, Z: Any) -> Any:
     return centers.kernel(Z) @ a

@@ -376,3 +376,16 @@ def signed(K, x, z, out):
         for i in range(n):
             k = K[q, i]
             out[q, i] = k if x[q] > z[i] else (-k if x[q] < z[i] else zero)
+
+
+@compiled(fastmath=_REORDER)
+def squared_tails(A):
+    """sum_{i >= j} A_ji^2 of each row j of a square matrix."""
+    n = A.shape[0]
+    out = np.zeros(n, dtype=A.dtype)
+    for j in range(n):
+        total = 0.0 * A[j, j]
+        for i in range(j, n):
+            total += A[j, i] * A[j, i]
+        out[j] = total
+    return out

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, lapack, solve_triangular
+from scipy.linalg import lapack, solve_triangular
 
 from ejop.arrays import device_of, is_single, is_torch
 from ejop.executors.threads import pools_free
@@ -102,6 +102,8 @@ class Engine(ABC):
     on_device: bool = False
     #: rounding of its products, in roundings of their type
     coarseness: float = 1.0
+    #: numbers of a table that is made once to save passes over kernel matrices, at the most
+    max_table: int = 8_000_000
 
     @abstractmethod
     def kind(self, wanted: np.dtype) -> np.dtype:
@@ -152,6 +154,13 @@ class Engine(ABC):
         return values if values.dtype == other.dtype else values.astype(other.dtype)
 
     @abstractmethod
+    def remeasured(self, D: Any, Q: Any, Z: Any, own: Any, norms: Any) -> Any:
+        """Squared distances that lost many digits in a product, measured from the rows; in place.
+
+        ``own`` (m,) and ``norms`` (n,) are the squared norms of the rows of Q and Z.
+        """
+
+    @abstractmethod
     def l1_distances(self, Q: Any, Z: Any) -> Any:
         """sum_j |q_j - z_j|, (m, n)."""
 
@@ -174,6 +183,10 @@ class Engine(ABC):
     @abstractmethod
     def inverse(self, L: Any) -> Any:
         """(L L^T)^-1, symmetric; overwrites L."""
+
+    @abstractmethod
+    def inverse_diagonal(self, L: Any) -> Any:
+        """Diagonal of (L L^T)^-1; overwrites L."""
 
     @abstractmethod
     def eigh(self, M: NDArray) -> tuple[NDArray, NDArray]:
@@ -252,6 +265,16 @@ class HostEngine(Engine):
         """Query rows in the type of the references."""
         return np.asarray(Q, dtype=summary.dtype)
 
+    def remeasured(
+        self, D: NDArray, Q: NDArray, Z: NDArray, own: NDArray, norms: NDArray
+    ) -> NDArray:
+        """By a compiled loop."""
+        from ejop.sums.compiled import remeasure
+
+        share = DOUBTFUL * float(np.finfo(D.dtype).eps)
+        remeasure(D, np.ascontiguousarray(Q), Z, own, norms, share, np.inf, 0.0)
+        return D
+
     def l1_distances(self, Q: NDArray, Z: NDArray) -> NDArray:
         """A compiled loop."""
         from ejop.sums.compiled import l1_distances
@@ -275,22 +298,25 @@ class HostEngine(Engine):
         return self
 
     def cholesky(self, K: NDArray) -> NDArray:
-        """By LAPACK."""
-        try:
-            with pools_free(len(K) ** 3):
-                return cholesky(K, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError as error:
+        """By LAPACK, in Fortran order, in the memory of K; above the diagonal is what was there."""
+        (potrf,) = lapack.get_lapack_funcs(("potrf",), (K,))
+        with pools_free(len(K) ** 3):
+            L, info = potrf(K.T, lower=True, clean=False, overwrite_a=True)
+        if info:
             raise np.linalg.LinAlgError(
-                f"the system of kernel ridge is singular up to rounding ({error}); raise "
-                "`penalty`, or take another `bandwidth`."
-            ) from error
+                "the system of kernel ridge is singular up to rounding (its leading minor of "
+                f"{info} rows is not positive definite); raise `penalty`, or take another "
+                "`bandwidth`."
+            )
+        return L
 
     def solve(self, L: NDArray, B: NDArray, *, half: str = "") -> NDArray:
         """By LAPACK, without copies of L."""
-        for side in (half,) if half else ("lower", "upper"):
-            trans = "N" if side == "lower" else "T"
-            B = solve_triangular(L, B, trans=trans, lower=True, check_finite=False)
-        return B
+        if half:
+            trans = "N" if half == "lower" else "T"
+            return solve_triangular(L, B, trans=trans, lower=True, check_finite=False)
+        (potrs,) = lapack.get_lapack_funcs(("potrs",), (L,))
+        return potrs(L, B, lower=True)[0]
 
     def inverse(self, L: NDArray) -> NDArray:
         """By LAPACK's potri, a third of the work of solving for every column."""
@@ -300,6 +326,17 @@ class HostEngine(Engine):
         if info:
             raise np.linalg.LinAlgError(f"the factor of kernel ridge is singular at row {info}.")
         return _mirrored(inverse)
+
+    def inverse_diagonal(self, L: NDArray) -> NDArray:
+        """Squared norms of the columns of L^-1."""
+        from ejop.sums.compiled import squared_tails
+
+        (trtri,) = lapack.get_lapack_funcs(("trtri",), (L,))
+        with pools_free(len(L) ** 3):
+            inverse, info = trtri(L, lower=True, overwrite_c=True)
+        if info:
+            raise np.linalg.LinAlgError(f"the factor of kernel ridge is singular at row {info}.")
+        return squared_tails(inverse.T)
 
     def eigh(self, M: NDArray) -> tuple[NDArray, NDArray]:
         """By LAPACK."""

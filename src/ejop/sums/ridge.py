@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ejop.arrays import namespace
+from ejop.arrays import diagonal_of, namespace
 from ejop.executors.threads import pools_free
 from ejop.rows import Block, Summary
-from ejop.sums.engine import DOUBTFUL, Engine
+from ejop.sums.engine import Engine
 from ejop.sums.form import Cost, Form, Request
 from ejop.sums.gaussian import EXPONENT_LIMIT, FAR_ROWS, exponential_table, moment_table
 from ejop.sums.weighted import WeightedSums
 
 FLOAT64 = np.dtype(np.float64)
 EPS = float(np.finfo(np.float64).eps)
-#: squared distances up to this share of the squared norms may be those of equal rows
-ROUNDING = 8 * EPS
+#: distances up to this share of the bandwidth, and of the norm of a centre, are those of equal rows
+SAME, ROUNDING = 1e-12, 64 * EPS
 #: largest eps |z|^2 / h^2 of products, in the mean over centres; a system magnifies what they lose
 LOSS_LIMIT = 1e-11
 #: rows whose features are made at once
@@ -118,25 +118,40 @@ class Centers:
             found[own] -= (K[own] * b).sum(1)[:, None] * s
         return found.T
 
-    def derivatives(self, Q: Any, a: Any, left_out: Any) -> Any:
+    def moments(self, a: Any) -> Any:
+        """a_ic [z_i | 1], (n_centers, c (d + 1)): with it :meth:`derivatives` takes one product for
+        all outputs. None where it would be too large, or does not serve.
+        """
+        width = self.Z.shape[1] + 1
+        pad = -width % self.engine.alignment
+        if self.pairwise or len(self) * a.shape[1] * (width + pad) > self.engine.max_table:
+            return None
+        table = moment_table(self.engine, self.Z, width, pad)
+        return (a[:, :, None] * table[:, None, :]).reshape(len(self), -1)
+
+    def derivatives(self, Q: Any, a: Any, left_out: Any, moments: Any = None) -> Any:
         """Derivatives (c, m, d) and values (c, m, 1) side by side of sum_i a_ic k(x, z_i).
 
         ``left_out`` holds queries that are training rows, and b and s of what to subtract there:
-        (k(x) . b) s.
+        (k(x) . b) s. ``moments`` are those of a, for many blocks of queries.
         """
         K = self.kernel(Q)
-        sums = self._moments(K, Q, a, left_out)
+        sums = self._moments(K, Q, a, left_out, moments)
         sums[:, :, :-1] /= self.h2
         return sums
 
-    def _moments(self, G: Any, Q: Any, a: Any, left_out: Any) -> Any:
+    def _moments(self, G: Any, Q: Any, a: Any, left_out: Any, moments: Any) -> Any:
         """sum_i G_qi a_ic [z_i - x | 1], (c, m, d + 1)."""
         if self.pairwise:
             return self._measured_moments(G, Q, a, left_out)
-        table = moment_table(self.engine, self.Z, self.Z.shape[1] + 1, 0)
-        sums = self.engine.empty((a.shape[1], len(G), table.shape[1]), FLOAT64)
-        for k in range(a.shape[1]):
-            namespace(G).matmul(G * a[:, k], table, out=sums[k])
+        c, width = a.shape[1], self.Z.shape[1] + 1
+        table = moment_table(self.engine, self.Z, width, 0)
+        sums = self.engine.empty((c, len(G), width), FLOAT64)
+        if moments is not None:
+            sums[:] = (G @ moments).reshape(len(G), c, -1)[:, :, :width].swapaxes(0, 1)
+        else:
+            for k in range(c):
+                namespace(G).matmul(G * a[:, k], table, out=sums[k])
         if left_out is not None:
             own, b, s = left_out
             sums[:, own] -= s.T[:, :, None] * ((G[own] * b) @ table)
@@ -159,18 +174,12 @@ class LaplaceCenters(Centers):
     factorises = False
 
     def distances(self, Q: Any) -> Any:
-        """Squared distances; what may be rounding alone is zero, since a root magnifies it."""
+        """Squared distances, those of near rows from the rows: a root magnifies rounding."""
         D = super().distances(Q)
         if self.pairwise:
             return D
         own = (Q * Q).sum(1)
-        if self.engine.on_device:
-            D[ROUNDING * (own[:, None] + self.norms) >= D] = 0
-            return D
-        from ejop.sums.compiled import remeasure
-
-        remeasure(D, np.ascontiguousarray(Q), self.Z, own, self.norms, DOUBTFUL * EPS, np.inf, 0.0)
-        return D
+        return self.engine.remeasured(D, Q, self.Z, own, self.norms)
 
     def kernel_at(self, D: Any) -> Any:
         """exp(-sqrt(D) / h) at squared distances, in place."""
@@ -179,16 +188,17 @@ class LaplaceCenters(Centers):
         D /= -self.h
         return xp.exp(D, out=D)
 
-    def derivatives(self, Q: Any, a: Any, left_out: Any) -> Any:
+    def derivatives(self, Q: Any, a: Any, left_out: Any, moments: Any = None) -> Any:
         """sum_i a_ic K_i (z_ij - x_j) / (h |x - z_i|), and values."""
-        D = self.distances(Q)
-        r = namespace(Q).sqrt(D)
+        D, xp = self.distances(Q), namespace(Q)
+        r = xp.sqrt(D)
         K = self.kernel_at(D)
-        here = r == 0
+        # a mapped row differs from itself by rounding where it was mapped among other rows
+        here = r <= SAME * self.h + ROUNDING * xp.sqrt(self.norms)
         r[here] = 1
         G = K / (self.h * r)
         G[here] = 0
-        sums = self._moments(G, Q, a, left_out)
+        sums = self._moments(G, Q, a, left_out, moments)
         sums[:, :, -1] = self.values(K, a, left_out)
         return sums
 
@@ -212,7 +222,11 @@ class L1Centers(LaplaceCenters):
         D /= -self.h
         return namespace(D).exp(D, out=D)
 
-    def derivatives(self, Q: Any, a: Any, left_out: Any) -> Any:
+    def moments(self, a: Any) -> None:
+        """Signs are not products of a query's and a centre's part."""
+        return
+
+    def derivatives(self, Q: Any, a: Any, left_out: Any, moments: Any = None) -> Any:
         """-sum_i a_ic K_i sign(x_j - z_ij) / h, and values."""
         K = self.kernel(Q)
         (m, d), c = Q.shape, a.shape[1]
@@ -265,8 +279,7 @@ class FullSystem:
             K = centers.kernel(centers.Z)
         K *= S[:, None]
         K *= S
-        diagonal = engine.index(np.arange(len(K)))
-        K[diagonal, diagonal] += penalty
+        diagonal_of(K)[:] += penalty
         return cls(centers, S, engine.cholesky(K))
 
     def inverted(self) -> FullSystem:
@@ -322,8 +335,7 @@ class NystromSystem:
     def of(cls, centers: Centers) -> NystromSystem:
         """Factorise the kernel matrix of the centres."""
         K = centers.kernel(centers.Z)
-        diagonal = centers.engine.index(np.arange(len(K)))
-        K[diagonal, diagonal] += 1e-10 * len(K)
+        diagonal_of(K)[:] += 1e-10 * len(K)
         return cls(centers, centers.engine.cholesky(K))
 
     def features(self, Q: Any) -> Any:
@@ -348,8 +360,7 @@ class NystromSystem:
     def solved(self, gram: Any, target: Any, penalty: float) -> tuple[NystromSystem, Any]:
         """The system with its factor, and the coefficients; ``gram`` is used up."""
         engine = self.centers.engine
-        diagonal = engine.index(np.arange(len(gram)))
-        gram[diagonal, diagonal] += penalty
+        diagonal_of(gram)[:] += penalty
         factor = engine.cholesky(gram)
         b = engine.solve(factor, target)
         return replace(self, factor=factor), engine.solve(self.root, b, half="upper")
@@ -368,7 +379,7 @@ class NystromSystem:
 
 @dataclass(frozen=True)
 class RidgeTile:
-    """Centres with their coefficients and the table of their sums."""
+    """Centres with their coefficients and the table of their sums: exponentials or moments."""
 
     centers: Centers
     coefficients: Any
@@ -394,7 +405,7 @@ class RidgeForm(Form):
         products = centers.factorises and not centers.pairwise and exponent <= limit
         self.direct = self.step is not None and not products
         a = self.engine.array(function.coefficients_, FLOAT64)
-        table = None
+        table = centers.moments(a) if request.step is None else None
         if self.step is not None and not self.direct:
             pad = -self.columns % self.engine.alignment
             table = exponential_table(centers.Z, self.middle, self.tilts, pad)
@@ -440,7 +451,8 @@ class RidgeForm(Form):
         p, c, columns = len(self.centers), self.c, self.columns
         per_query = 5 * p * 8 + 3 * (c + 1) * columns * 8
         systems = 1 if self.system is not None else 0
-        fixed = systems * p * p * 8 + p * columns * 8
+        tables = 1 if self.step is not None or self._tiles[0].table is None else c
+        fixed = systems * p * p * 8 + tables * p * columns * 8
         kind = "analytic" if self.step is None else "direct" if self.direct else "product"
         flops = 4 * p * self.d * (self.d + c) if self.direct else 2 * p * columns * (c + 1)
         return Cost(f"{self.engine.prefix}ridge-{kind}", per_query, fixed, 0, flops)
@@ -478,7 +490,8 @@ class RidgeForm(Form):
         """sum_i a_ic K(x +- t e_j, z_i); derivatives and values; or values; own rows left out."""
         left_out = self._left_out(exclude)
         if self.request.step is None:
-            return WeightedSums(tile.centers.derivatives(Q, tile.coefficients, left_out))
+            a, moments = tile.coefficients, tile.table
+            return WeightedSums(tile.centers.derivatives(Q, a, left_out, moments))
         if self.step is None:
             K = tile.centers.kernel(Q)
             return WeightedSums(tile.centers.values(K, tile.coefficients, left_out)[:, :, None])

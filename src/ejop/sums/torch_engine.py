@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ejop.arrays import load_torch
 from ejop.rows import Block, Summary, one_hot_labels
-from ejop.sums.engine import Engine
+from ejop.sums.engine import DOUBTFUL, Engine
 
 if TYPE_CHECKING:
     import torch
@@ -57,6 +57,7 @@ class TorchEngine(Engine):
     copies = 2
     prefix = "torch-"
     on_device = True
+    max_table = 200_000_000
 
     @property
     def dtype(self) -> torch.dtype:
@@ -203,6 +204,27 @@ class TorchEngine(Engine):
         """Whether rows lose digits here."""
         return summary.dtype.itemsize > self.kind(np.dtype(np.float64)).itemsize
 
+    def remeasured(
+        self,
+        D: torch.Tensor,
+        Q: torch.Tensor,
+        Z: torch.Tensor,
+        own: torch.Tensor,
+        norms: torch.Tensor,
+    ) -> torch.Tensor:
+        """Some rows of distances at a time, and in them some pairs."""
+        share = DOUBTFUL * load_torch().finfo(D.dtype).eps
+        height = max(1, MAX_VALUES // max(1, D.shape[1]))
+        width = max(1, MAX_VALUES // max(1, Q.shape[1]))
+        for s in range(0, len(D), height):
+            rows = slice(s, s + height)
+            near = share * (own[rows, None] + norms) >= D[rows]
+            queries, others = near.nonzero(as_tuple=True)
+            for first in range(0, len(queries), width):
+                i, j = queries[first : first + width] + s, others[first : first + width]
+                D[i, j] = (Q[i] - Z[j]).square_().sum(1)
+        return D
+
     def l1_distances(self, Q: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
         """By the device."""
         return load_torch().cdist(Q, Z, p=1)
@@ -228,6 +250,11 @@ class TorchEngine(Engine):
                 "its memory, take fewer with function=RidgeFunction(max_rows=..., n_centers=...), "
                 "or use device=None."
             ) from error
+        except torch.linalg.LinAlgError as error:
+            raise np.linalg.LinAlgError(
+                f"the system of kernel ridge is singular up to rounding ({error}); raise "
+                "`penalty`, or take another `bandwidth`."
+            ) from error
 
     def solve(self, L: torch.Tensor, B: torch.Tensor, *, half: str = "") -> torch.Tensor:
         """By the device."""
@@ -241,6 +268,10 @@ class TorchEngine(Engine):
     def inverse(self, L: torch.Tensor) -> torch.Tensor:
         """By the device."""
         return load_torch().cholesky_inverse(L)
+
+    def inverse_diagonal(self, L: torch.Tensor) -> torch.Tensor:
+        """By the device."""
+        return self.inverse(L).diagonal()
 
     def eigh(self, M: NDArray) -> tuple[NDArray, NDArray]:
         """By the device, in float64."""
