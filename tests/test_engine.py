@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import numpy as np
@@ -16,6 +17,7 @@ from ejop.datasets import make_multi_index
 from ejop.executors.threads import n_threads, stream
 from ejop.functions import KernelSmoother, NeighborsSmoother, RidgeFunction
 from ejop.sums import prepare
+from ejop.sums.engine import HOST
 from ejop.sums.plan import make_plan
 
 MIB = 2**20
@@ -321,3 +323,36 @@ def test_compiled_code_is_cached_on_disk(tmp_path):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
     assert any(tmp_path.rglob("*softmax_quotient*.nbc"))
+
+
+# systems ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_factors_solve_and_invert(kind):
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(30, 40))
+    K, B = (A @ A.T).astype(kind), rng.normal(size=(30, 3)).astype(kind)
+    atol = 1e-10 if kind == np.float64 else 1e-4
+    L = HOST.cholesky(K.copy())
+    lower = np.tril(L)
+    np.testing.assert_allclose(lower @ lower.T, K, atol=atol * 100)
+    np.testing.assert_allclose(K @ HOST.solve(L, B), B, atol=atol * 100)
+    np.testing.assert_allclose(lower @ HOST.solve(L, B, half="lower"), B, atol=atol)
+    np.testing.assert_allclose(lower.T @ HOST.solve(L, B, half="upper"), B, atol=atol)
+    inverse = np.linalg.inv(K.astype(np.float64))
+    np.testing.assert_allclose(HOST.inverse_diagonal(L.copy("F")), np.diag(inverse), atol=atol)
+    np.testing.assert_allclose(HOST.inverse(L), inverse, atol=atol)
+    with pytest.raises(np.linalg.LinAlgError, match="minor of 2 rows"):
+        HOST.cholesky(np.array([[1.0, 2.0], [2.0, 1.0]], dtype=kind))
+
+
+def test_solving_lets_other_threads_run():
+    L, turns = np.asfortranarray(np.eye(1500)), 0
+    thread = threading.Thread(target=lambda: [HOST.solve(L, L) for _ in range(3)])
+    thread.start()
+    while thread.is_alive():
+        turns += 1
+        time.sleep(1e-3)
+    thread.join()
+    assert turns > 12  # one or two a solve where the interpreter's lock is held

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack, solve_triangular
 
 from ejop.arrays import device_of, is_single, is_torch
 from ejop.executors.threads import pools_free
 from ejop.rows import Block, Summary, one_hot_labels
+from ejop.sums import lapack
 
 PRECISIONS = ("float32", "tf32", "bf16", "float64")
 #: squared distances by products are measured again up to this many roundings of |q|^2 + |x|^2 ...
@@ -299,13 +299,12 @@ class HostEngine(Engine):
 
     def cholesky(self, K: NDArray) -> NDArray:
         """By LAPACK, in Fortran order, in the memory of K; above the diagonal is what was there."""
-        (potrf,) = lapack.get_lapack_funcs(("potrf",), (K,))
         with pools_free(len(K) ** 3):
-            L, info = potrf(K.T, lower=True, clean=False, overwrite_a=True)
-        if info:
+            L, failed = lapack.cholesky(K)
+        if failed:
             raise np.linalg.LinAlgError(
                 "the system of kernel ridge is singular up to rounding (its leading minor of "
-                f"{info} rows is not positive definite); raise `penalty`, or take another "
+                f"{failed} rows is not positive definite); raise `penalty`, or take another "
                 "`bandwidth`."
             )
         return L
@@ -313,30 +312,22 @@ class HostEngine(Engine):
     def solve(self, L: NDArray, B: NDArray, *, half: str = "") -> NDArray:
         """By LAPACK, without copies of L."""
         if half:
-            trans = "N" if half == "lower" else "T"
-            return solve_triangular(L, B, trans=trans, lower=True, check_finite=False)
-        (potrs,) = lapack.get_lapack_funcs(("potrs",), (L,))
-        return potrs(L, B, lower=True)[0]
+            return lapack.solve_half(L, B, transposed=half == "upper")
+        return lapack.solve(L, B)
 
     def inverse(self, L: NDArray) -> NDArray:
         """By LAPACK's potri, a third of the work of solving for every column."""
-        (potri,) = lapack.get_lapack_funcs(("potri",), (L,))
         with pools_free(len(L) ** 3):
-            inverse, info = potri(L, lower=True, overwrite_c=True)
-        if info:
-            raise np.linalg.LinAlgError(f"the factor of kernel ridge is singular at row {info}.")
-        return _mirrored(inverse)
+            _refuse_singular(lapack.invert(L))
+        return _mirrored(L)
 
     def inverse_diagonal(self, L: NDArray) -> NDArray:
         """Squared norms of the columns of L^-1."""
         from ejop.sums.compiled import squared_tails
 
-        (trtri,) = lapack.get_lapack_funcs(("trtri",), (L,))
         with pools_free(len(L) ** 3):
-            inverse, info = trtri(L, lower=True, overwrite_c=True)
-        if info:
-            raise np.linalg.LinAlgError(f"the factor of kernel ridge is singular at row {info}.")
-        return squared_tails(inverse.T)
+            _refuse_singular(lapack.invert_factor(L))
+        return squared_tails(L.T)
 
     def eigh(self, M: NDArray) -> tuple[NDArray, NDArray]:
         """By LAPACK."""
@@ -365,6 +356,11 @@ class HostEngine(Engine):
 
 
 HOST = HostEngine()
+
+
+def _refuse_singular(row: int) -> None:
+    if row:
+        raise np.linalg.LinAlgError(f"the factor of kernel ridge is singular at row {row}.")
 
 
 def _mirrored(A: NDArray, piece: int = 512) -> NDArray:

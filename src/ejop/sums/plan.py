@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: threads that share the default memory, and the multiple of it that more may take
 FEW_THREADS, MOST_MEMORY = 4, 4
 #: operations in a block: a fraction of a second, so that Ctrl-C is answered
-MAX_FLOPS = 40_000_000_000
+MAX_FLOPS = 80_000_000_000
 #: fewer groups than this make a poor standard error, more gain little
 MIN_GROUPS, MANY_GROUPS = 32, 256
 
