@@ -26,6 +26,8 @@ EPS = float(np.finfo(np.float64).eps)
 ROUNDING = 8 * EPS
 #: largest eps |z|^2 / h^2 of products, in the mean over centres; a system magnifies what they lose
 LOSS_LIMIT = 1e-11
+#: share of a squared distance that a move may leave of it before a root shows the digits lost
+CANCELS = 1e-4
 #: rows whose features are made at once
 CHUNK = 2048
 
@@ -62,13 +64,21 @@ class Centers:
     linear = False
 
     @classmethod
-    def of(cls, engine: Engine, centers: NDArray, summary: Summary, bandwidth: float) -> Any:
-        """Centres in float64."""
+    def of(
+        cls,
+        engine: Engine,
+        centers: NDArray,
+        summary: Summary,
+        bandwidth: float,
+        *,
+        pairwise: bool = False,
+    ) -> Any:
+        """Centres in float64, measured pair by pair if asked."""
         precise = engine.precise()
         rows, center = precise.array(centers, FLOAT64), precise.array(summary.center, FLOAT64)
         found = cls.at(precise, rows - center, bandwidth)
-        if found.pairwise:
-            return replace(found, Z=rows, center=0 * center)
+        if pairwise or found.pairwise:
+            return replace(found, Z=rows, center=0 * center, pairwise=True)
         return replace(found, center=center)
 
     @classmethod
@@ -172,6 +182,16 @@ class LaplaceCenters(Centers):
         remeasure(D, np.ascontiguousarray(Q), self.Z, own, self.norms, DOUBTFUL * EPS, np.inf, 0.0)
         return D
 
+    def moved(self, D: Any, Q: Any, j: int, t: float) -> Any:
+        """Squared distances after a move; those that nearly cancel are measured from the rows."""
+        found = super().moved(D, Q, j, t)
+        queries, rows = namespace(D).where(found < CANCELS * D)
+        if len(queries):
+            apart = Q[queries] - self.Z[rows]
+            apart[:, j] += t
+            found[queries, rows] = (apart * apart).sum(1)
+        return found
+
     def kernel_at(self, D: Any) -> Any:
         """exp(-sqrt(D) / h) at squared distances, in place."""
         xp = namespace(D)
@@ -183,7 +203,10 @@ class LaplaceCenters(Centers):
         """sum_i a_ic K_i (z_ij - x_j) / (h |x - z_i|), and values."""
         D = self.distances(Q)
         r = namespace(Q).sqrt(D)
-        K = self.kernel_at(D)
+        return self.slopes(self.kernel_at(D), r, Q, a, left_out)
+
+    def slopes(self, K: Any, r: Any, Q: Any, a: Any, left_out: Any) -> Any:
+        """The same from the kernel, or weights in proportion to it, at distances r."""
         here = r == 0
         r[here] = 1
         G = K / (self.h * r)
