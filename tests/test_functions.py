@@ -142,6 +142,22 @@ def test_derivatives_of_kernels_that_bend(name, leave):
     np.testing.assert_allclose(function.differences(Q, t, exclude), exact, atol=1e-7)
 
 
+@pytest.mark.parametrize("make", [KernelSmoother, RidgeFunction])
+def test_a_shift_onto_another_row_keeps_its_digits(make):
+    """A root magnifies what rounding leaves of a distance that a shift takes away."""
+    X = np.array([[0.1, 0.2, 0.3], [0.8, 0.2, 0.3], [0.3, 0.9, 0.1], [0.5, 0.4, 0.7]]) / 3
+    Y, t = np.array([[1.0], [2.0], [5.0], [3.0]]), X[1, 0] - X[0, 0]
+    options = {} if make is KernelSmoother else {"penalty": 0.1}
+    function = make("laplace", bandwidth=1e-2, **options).fit(X, Y)
+    plus, minus = function.shifted(X[:1], np.full(3, t))
+    value = twin(function)
+    for j in range(3):
+        for side, found in ((t, plus), (-t, minus)):
+            x = X[0].copy()
+            x[j] += side
+            np.testing.assert_allclose(found[0, :, j], value(x, -1), rtol=1e-12)
+
+
 @pytest.mark.parametrize("kernel", ["laplace", "l1"])
 def test_the_derivative_at_a_centre_leaves_the_centre_out(kernel):
     X, Y = make("real", np.float64)
