@@ -145,17 +145,17 @@ def test_derivatives_of_kernels_that_bend(name, leave):
 @pytest.mark.parametrize("make", [KernelSmoother, RidgeFunction])
 def test_a_shift_onto_another_row_keeps_its_digits(make):
     """A root magnifies what rounding leaves of a distance that a shift takes away."""
-    X = np.array([[0.1, 0.2, 0.3], [0.8, 0.2, 0.3], [0.3, 0.9, 0.1], [0.5, 0.4, 0.7]]) / 3
-    Y, t = np.array([[1.0], [2.0], [5.0], [3.0]]), X[1, 0] - X[0, 0]
+    rng = np.random.default_rng(0)
+    half = rng.normal(size=(8, 3))
+    X = np.r_[half, np.c_[rng.normal(size=8), half[:, 1:]]]  # rows that differ in one column
     options = {} if make is KernelSmoother else {"penalty": 0.1}
-    function = make("laplace", bandwidth=1e-2, **options).fit(X, Y)
-    plus, minus = function.shifted(X[:1], np.full(3, t))
+    function = make("laplace", bandwidth=0.3, **options).fit(X, rng.normal(size=(16, 1)))
     value = twin(function)
-    for j in range(3):
-        for side, found in ((t, plus), (-t, minus)):
-            x = X[0].copy()
-            x[j] += side
-            np.testing.assert_allclose(found[0, :, j], value(x, -1), rtol=1e-12)
+    for i in range(8):
+        t = X[8 + i, 0] - X[i, 0]
+        side = 0 if t > 0 else 1  # up or down
+        found = function.shifted(X[i : i + 1], np.full(3, abs(t)))[side][0, :, 0]
+        np.testing.assert_allclose(found, value(X[i] + [t, 0, 0], -1), rtol=1e-11)
 
 
 @pytest.mark.parametrize("kernel", ["laplace", "l1"])
