@@ -6,6 +6,7 @@ import numpy as np
 
 KERNELS = {
     "gaussian": lambda u: np.exp(-(u**2) / 2),
+    "laplace": lambda u: np.exp(-u),
     "boxcar": lambda u: (u <= 1) * 1.0,
     "epanechnikov": lambda u: (u <= 1) * (1 - u**2),
     "triangular": lambda u: (u <= 1) * (1 - u),
@@ -25,6 +26,8 @@ def smoother(x, X, Y, h, kernel, leave=-1, w=None):
     u = np.array([np.linalg.norm(x - X[i]) for i in rows]) / h
     if kernel == "gaussian":
         u = np.sqrt(u**2 - u.min() ** 2)  # a factor common to all rows cancels
+    if kernel == "laplace":
+        u = u - u.min()
     K = KERNELS[kernel](u) * w[rows]
     if K.sum() == 0:
         K = w[rows]
@@ -118,6 +121,9 @@ class Exact:
             return self.Y.mean(0) + np.exp(-D / (2 * self.h**2)) @ self.coefficients(leave)
         if self.function == "gaussian":
             K = np.exp(-(D - D.min()) / (2 * self.h**2))
+        elif self.function == "laplace":
+            r = np.sqrt(np.maximum(D, 0))
+            K = np.exp(-(r - r.min()) / self.h)
         else:
             K = KERNELS[self.function](np.sqrt(np.maximum(D, 0)) / self.h)
         K = K if K.sum() > 0 else np.ones_like(K)

@@ -50,6 +50,7 @@ FUNCTIONS: dict[str, Any] = {
     "knn": "knn",
     "ridge": "ridge",
     "tricube": KernelSmoother("tricube"),
+    "laplace": KernelSmoother("laplace"),
     "model": None,
 }
 
@@ -289,6 +290,7 @@ add(
 
 MAKERS: dict[str, Callable[[], Any]] = {
     "gaussian": KernelSmoother,
+    "laplace": partial(KernelSmoother, "laplace"),
     "boxcar": partial(KernelSmoother, "boxcar"),
     "biweight": partial(KernelSmoother, "biweight"),
     "neighbours": partial(NeighborsSmoother, 3),

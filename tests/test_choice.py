@@ -30,14 +30,13 @@ def test_median_nearest_distance_ignores_copies(rng):
     assert median_nearest_distance(twice, np.arange(100)) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("kernel", ["gaussian", "boxcar", "tricube"])
+@pytest.mark.parametrize("kernel", ["gaussian", "laplace", "boxcar", "tricube"])
 def test_bandwidth_follows_its_rule(data, kernel):
     """Recompute the rule with the slow smoother."""
     X, Y = data
     unit = median_nearest_distance(X, np.arange(120))
-    grid = unit * 2.0 ** (
-        np.arange(-3, 2.01, 0.25) if kernel == "gaussian" else np.arange(-0.5, 3.01, 0.25)
-    )
+    low, high = {"gaussian": (-3, 2), "laplace": (-5, 3)}.get(kernel, (-0.5, 3))
+    grid = unit * 2.0 ** np.arange(low, high + 0.01, 0.25)
     losses = np.array(
         [
             [

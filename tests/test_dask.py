@@ -113,6 +113,9 @@ KINDS = {
     "no softmax": {"softmax": False},
     "ball": {"function": "ball"},
     "biweight": {"function": KernelSmoother("biweight", 0.7)},
+    "laplace": {"function": KernelSmoother("laplace")},
+    "laplace, analytic": {"function": KernelSmoother("laplace", 0.5), "step": "analytic"},
+    "far too narrow a laplace": {"function": KernelSmoother("laplace", 1e-3)},
     "far too small a ball": {"function": "ball", "bandwidth": 0.3},
     "paper": {"leave_one_out": False},
     "diagonal": {"diagonal": True},
@@ -125,7 +128,7 @@ KINDS = {
 
 
 #: broadcast runs the local code; a few kinds show that it is handed what it needs
-BROADCAST = ["analytic", "ball", "diagonal", "some queries", "queries by accuracy"]
+BROADCAST = ["analytic", "laplace", "ball", "diagonal", "some queries", "queries by accuracy"]
 
 
 @pytest.mark.parametrize(

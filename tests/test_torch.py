@@ -43,6 +43,7 @@ FUNCTIONS = {
     "epanechnikov": {"function": KernelSmoother("epanechnikov", 2.0)},
     "tricube": {"function": KernelSmoother("tricube", 2.0)},
     "triangular": {"function": KernelSmoother("triangular", 2.0)},
+    "smooth laplace": {"function": KernelSmoother("laplace", 0.5)},
     "knn": {"function": NeighborsSmoother(7)},
     "ridge": {"function": RidgeFunction(bandwidth=2.0, penalty=1e-2)},
     "laplace": {"function": RidgeFunction("laplace", bandwidth=4.0, penalty=1e-2)},
@@ -121,7 +122,7 @@ def test_candidates_are_few_and_hold_the_nearest_of_every_shift(rng):
     assert not (kept & (D - shift > ceiling + 1e-9)).any()
 
 
-@pytest.mark.parametrize("name", ["gaussian", "ridge", "laplace", "l1"])
+@pytest.mark.parametrize("name", ["gaussian", "smooth laplace", "ridge", "laplace", "l1"])
 def test_analytic_derivatives(digits, name):
     options = {**FUNCTIONS[name], "step": "analytic", "random_state": 0}
     ours, numpy = EJOP(**options, device=DEVICE).fit(*digits), EJOP(**options).fit(*digits)
@@ -217,7 +218,7 @@ def test_a_search_that_does_not_fit_goes_on_in_smaller_blocks(rng, monkeypatch):
     assert max(tried) > 50
 
 
-@pytest.mark.parametrize("name", ["gaussian", "ball", "knn", "ridge"])
+@pytest.mark.parametrize("name", ["gaussian", "smooth laplace", "ball", "knn", "ridge"])
 def test_weights(digits, name, rng):
     X, y = digits
     w = rng.uniform(0.1, 3, size=len(X))

@@ -24,10 +24,10 @@ from ejop.rows import Block, Summary, checked_block
 from ejop.sums.engine import HOST, squared_distances
 from ejop.sums.ridge import RIDGE_KERNELS
 
-#: multiples of the median nearest-neighbour distance tried for a smoother's bandwidth
-GAUSSIAN_GRID = 2.0 ** np.arange(-3, 2.01, 0.25)
-COMPACT_GRID = 2.0 ** np.arange(-0.5, 3.01, 0.25)
-#: ... for kernel ridge, and the penalties added to the diagonal of its kernel matrix
+#: multiples of the median nearest-neighbour distance tried for the bandwidth of a smoother lie so
+#: many powers of two apart
+SPACING = 0.25
+#: ... and those for kernel ridge, and the penalties added to the diagonal of its kernel matrix
 RIDGE_GRID = 2.0 ** np.arange(-1, 4.01, 0.5)
 LONG_GRID = 2.0 ** np.arange(-2, 3.01, 0.5)
 PENALTY_GRID = 10.0 ** np.arange(-6, 1.01, 0.5)
@@ -207,9 +207,9 @@ def choose_bandwidth(
     The loss is the log loss for one-hot targets (with 1 % of the prior mixed in) and the squared
     error otherwise, over at most ``max_queries`` random rows against all rows (fewer, down to 200,
     when there are more than 10^5). For the Gaussian the
-    grid is the median nearest-neighbour distance times 2^-3 to 2^2, for compact kernels times
-    2^-1/2 to 2^3. The widest bandwidth within one standard error of the best (or within 0.1 % of
-    the loss of a constant f) is taken times 1.3.
+    grid is the median nearest-neighbour distance times 2^-3 to 2^2, for the Laplace kernel times
+    2^-5 to 2^3, for compact kernels times 2^-1/2 to 2^3. The widest bandwidth within one standard
+    error of the best (or within 0.1 % of the loss of a constant f) is taken times 1.3.
 
     Parameters
     ----------
@@ -263,7 +263,8 @@ def affordable_queries(n: int, max_queries: int = 1000) -> int:
 
 def bandwidth_grid(rule: Kernel, unit: float) -> NDArray:
     """Bandwidths to try, for a median nearest-neighbour distance of ``unit``."""
-    return unit * (GAUSSIAN_GRID if rule.factorises else COMPACT_GRID)
+    low, high = rule.exponents
+    return unit * 2.0 ** np.arange(low, high + 0.01, SPACING)
 
 
 def grid_sums(
@@ -301,8 +302,7 @@ def grid_sums(
     own = block.own(queries.index)
     mine = np.flatnonzero(own >= 0)
     D[mine, own[mine]] = np.inf
-    if rule.factorises:
-        D -= nearest[places, None].astype(D.dtype)
+    D = rule.behind(D, nearest[places, None].astype(D.dtype))
     targets = (np.c_[block.Y, np.ones(len(block))] * block.weights[:, None]).astype(D.dtype)
     K = np.empty_like(D)
     sums = np.empty((len(grid), len(queries), targets.shape[1]), dtype=D.dtype)

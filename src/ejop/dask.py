@@ -182,6 +182,11 @@ class DaskEJOPClassifier(DaskPredictor, EJOPClassifier):
     def _kind_of_answer(self) -> tuple[tuple[int, ...], Any]:
         return (), self.classes_.dtype
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = False  # partitions are read as one class a row
+        return tags
+
     def _class_weights(self, rows: Rows) -> NDArray | None:
         if self.class_weight is None:
             return None

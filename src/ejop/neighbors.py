@@ -22,6 +22,8 @@ from ejop.sums.engine import as_device
 
 T = TypeVar("T")
 
+#: share of the votes, or probability, above which a label is predicted
+HALF = 0.5
 #: neighbours fetched beyond k, to see whether a tie crosses the k-th place
 SPARE = 8
 #: queries that a thread searches at once, at the most
@@ -268,6 +270,10 @@ class Votes:
     def plain(cls, values: NDArray) -> Votes:
         """Votes without neighbours: ties go to the first class."""
         return cls(values, np.tile(np.arange(values.shape[1], dtype=float), (len(values), 1)))
+
+    def labels(self) -> NDArray:
+        """Labels that more than half is for, of 0/1 targets; bool, (m, n_outputs)."""
+        return self.values > HALF
 
     def winners(self) -> NDArray:
         """Class with most votes, ties to the class with the nearer row, then to the first."""

@@ -41,13 +41,16 @@ class Targets:
     Attributes
     ----------
     Y : ndarray of shape (n_samples, n_outputs)
-        One-hot classes or real targets.
+        One-hot classes, 0/1 labels or real targets.
     w : ndarray of shape (n_samples,) or None
         Weights, none of them zero.
+    kind : {"classes", "labels", "real"}
+        Which of these.
     """
 
     Y: NDArray
     w: NDArray | None = None
+    kind: str = "real"
 
     def take(self, rows: NDArray) -> tuple[NDArray, NDArray | None]:
         """Targets and weights of some rows."""

@@ -203,7 +203,7 @@ def allowed() -> frozenset[str]:
         NeighborsSmoother,
         RidgeFunction,
     )
-    from ejop.kernels import Compact, Gaussian
+    from ejop.kernels import Compact, Gaussian, Laplace
     from ejop.rows import Moments, Summary
     from ejop.scaling import HellingerScaler, QuantileColumns
     from ejop.sums import OuterProduct
@@ -213,7 +213,7 @@ def allowed() -> frozenset[str]:
 
     estimators = (EGOP, EJOP, EGOPRegressor, EJOPClassifier, HellingerScaler, QuantileColumns)
     functions = (KernelSmoother, NeighborsSmoother, RidgeFunction, AverageFunction, Member)
-    kernels = (Compact, Gaussian)
+    kernels = (Compact, Gaussian, Laplace)
     sums = (OuterProduct, Plan, Summary, Moments, HostEngine, Device)
     rules = (KNeighborsRule, RadiusRule, RidgeRule, Setting)
     ours = (*estimators, *functions, *kernels, *rules, *sums)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -15,9 +16,9 @@ from ejop.arrays import follow, to_host
 from ejop.estimators._ejop import EJOP
 from ejop.estimators._predictor import Predictor
 from ejop.executors.threads import computing
-from ejop.neighbors import Votes
+from ejop.neighbors import HALF, Votes
 from ejop.rows import require_labels
-from ejop.rules import Rule
+from ejop.rules import RULES, Rule
 from ejop.tuning import Targets
 
 #: added to the predicted class's share, so that equal shares do not hide who won
@@ -41,6 +42,10 @@ class EJOPClassifier(ClassifierMixin, Predictor):
 
     ``rule="knn"`` and ``"hnn"`` let near rows vote under the metric, as the paper does: function,
     power and number of neighbours or radius are tuned on held-out rows.
+
+    ``y`` of shape (n_samples, n_labels) with columns of 0 and 1 is several labels a row
+    (multi-label), for ``rule="ridge"``: :meth:`predict` gives such columns, :meth:`predict_proba`
+    the probability of each label, and a row counts as right where all its labels are.
 
     Parameters
     ----------
@@ -77,7 +82,7 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         and is kept only if the held-out rows say so.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class in what is learned and in the score, times ``sample_weight`` where that
-        is given. Rows of weight zero are no rows.
+        is given. Rows of weight zero are no rows. Not for several labels a row.
     refit : bool or "train", default=True
         For "knn" and "hnn": learn the metric of all rows with the best setting; "train" learns it
         from the rows that the first split learned from, so that the held-out rows stay out for
@@ -118,7 +123,8 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         Map from scaled rows to the space that the last round learned in; the identity for one.
     metric_estimator_ : EJOP
         The metric of the average, or of the last round.
-    classes_ : ndarray of shape (n_classes,)
+    classes_ : ndarray of shape (n_classes,), or list of such for several labels a row
+        Of labels 0 and 1 for each, in the type of ``y``.
     plan_ : Plan
 
     Examples
@@ -146,6 +152,7 @@ class EJOPClassifier(ClassifierMixin, Predictor):
     5
     """
 
+    classes_: Any
     _parameter_constraints: dict = {
         **Predictor._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -192,17 +199,18 @@ class EJOPClassifier(ClassifierMixin, Predictor):
 
         Returns
         -------
-        p : ndarray of shape (n_samples, n_classes)
+        p : ndarray of shape (n_samples, n_classes), or (n_samples, n_labels)
+            Of several labels a row the probability that each is 1.
         """
         return follow(self._shares(self._votes(X)), X)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Accuracy of the predictions.
+        """Accuracy of the predictions; a row is right where all its labels are.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
         sample_weight : array-like of shape (n_samples,), optional
 
         Returns
@@ -211,20 +219,34 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         """
         return super().score(to_host(X), to_host(y), to_host(sample_weight))
 
+    @property
+    def _several(self) -> bool:
+        """Whether it was fitted to several labels a row."""
+        return isinstance(self.classes_, list)
+
     def _decide(self, votes: Votes) -> NDArray:
+        if self._several:
+            return self.classes_[0][(self._shares(votes) > HALF).astype(int)]
         return self.classes_[votes.winners()]
 
     def _shares(self, votes: Votes) -> NDArray:
         rule = self.rule_
+        if self._several:
+            return rule.shares(votes.values)
         values = rule.shares(votes.values) if rule.chooses else np.clip(votes.values, 0, None)
         values[np.arange(len(values)), votes.winners()] += TIE  # the largest share is predicted
         return values / values.sum(1, keepdims=True)
 
     def _explained(self, shares: NDArray, X: ArrayLike) -> NDArray:
+        if self._several:
+            return shares
         predicted = self._votes(X).winners()
         return shares[np.arange(len(shares)), predicted]
 
     def _targets(self, y: Any, w: NDArray | None = None) -> Targets:
+        labels = columns_of_labels(y)
+        if labels is not None:
+            return self._targets_of_labels(labels, w)
         y = column_or_1d(y, warn=True)
         require_labels(y)
         check_classification_targets(y)
@@ -234,11 +256,29 @@ class EJOPClassifier(ClassifierMixin, Predictor):
                 f"`y` has 1 class, {self.classes_.tolist()[0]!r}, and at least 2 classes are "
                 "needed."
             )
-        return Targets(np.eye(len(self.classes_))[numbers], w)
+        return Targets(np.eye(len(self.classes_))[numbers], w, "classes")
+
+    def _targets_of_labels(self, y: NDArray, w: NDArray | None) -> Targets:
+        if not chooses(self.rule):
+            raise ValueError(
+                f"`y` has {y.shape[1]} columns of labels and rule={self.rule!r} takes one class a "
+                "row; use rule='ridge', or sklearn.multioutput.MultiOutputClassifier for a model a "
+                "label."
+            )
+        if not np.ptp(y.astype(np.int8), axis=0).any():
+            raise ValueError("every column of `y` is constant, so nothing can be learned from it.")
+        self.classes_ = [np.array([0, 1], dtype=y.dtype) for _ in range(y.shape[1])]
+        return Targets(y.astype(np.float64), w, "labels")
 
     def _row_weights(self, y: NDArray, w: NDArray | None) -> NDArray | None:
         if self.class_weight is None:
             return w
+        if columns_of_labels(y) is not None:
+            raise ValueError(
+                f"`class_weight`={self.class_weight!r} weighs a row by its class, and rows of "
+                "several labels have none; pass sample_weight, for instance "
+                "sklearn.utils.class_weight.compute_sample_weight('balanced', y)."
+            )
         given = np.ones(len(y)) if w is None else w
         there = given > 0
         classes, numbers = np.unique(column_or_1d(y)[there], return_inverse=True)
@@ -261,7 +301,8 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         """Classes that may be the true one: so large a set that it holds it with this probability.
 
         By the predictions of training rows that had not seen them (cross-conformal), for
-        ``rule="ridge"``. The predicted class is always in it.
+        ``rule="ridge"``. The predicted class is always in it. Several labels a row have no one
+        true class: see :meth:`predict_proba`.
 
         Parameters
         ----------
@@ -273,6 +314,11 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         inside : ndarray of bool, shape (n_samples, n_classes)
         """
         rule = self._honest_rule(coverage)
+        if self._several:
+            raise ValueError(
+                "sets hold the one class of a row, and this model was fitted to several labels a "
+                "row; predict_proba gives the probability of each."
+            )
         known = rule.shares(rule.honest_)
         truth = rule.targets_[rule.judged_].astype(bool)
         limit = rule.score_limit(1 - known[truth], coverage)
@@ -283,9 +329,49 @@ class EJOPClassifier(ClassifierMixin, Predictor):
 
     def _evaluate(self, votes: Votes, targets: Targets, held: NDArray) -> tuple[float, float]:
         Y, w = targets.take(held)
-        right = votes.winners() == Y.argmax(1)
+        if targets.kind == "labels":
+            right = (votes.labels() == (Y > HALF)).all(1)
+        else:
+            right = votes.winners() == Y.argmax(1)
         loss = ((votes.values - Y) ** 2).sum(1)
         return float(np.average(right, weights=w)), float(np.average(loss, weights=w))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = chooses(self.rule)
+        return tags
+
+
+def chooses(rule: Any) -> bool:
+    """Whether a rule, by name or as an object, makes machines of its own."""
+    found = RULES.get(rule) if isinstance(rule, str) else rule
+    return bool(getattr(found, "chooses", False))
+
+
+def columns_of_labels(y: Any) -> NDArray | None:
+    """Several labels a row as an array of 0 and 1, (n_samples, n_labels); None for one class a row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ejop.estimators._classifier import columns_of_labels
+    >>> columns_of_labels(np.array([[True, False]]))
+    array([[ True, False]])
+    >>> columns_of_labels(np.array([3, 1])) is None
+    True
+    """
+    y = y.toarray() if issparse(y) else np.asarray(y)
+    if y.ndim < 2 or y.shape[1] < 2:
+        return None
+    strange = y[(y != 0) & (y != 1)]
+    if y.ndim > 2 or len(strange):
+        got = f"holds {strange.flat[0]!r}" if len(strange) else "is no table"
+        raise ValueError(
+            f"`y` of shape {y.shape} {got}, and several columns must be labels, 0 or 1. For "
+            "several classes a row wrap the model in sklearn.multioutput.MultiOutputClassifier; "
+            "for several real targets use EGOPRegressor."
+        )
+    return y.astype(np.int64) if y.dtype == object else y
 
 
 def weights_of_classes(class_weight: Any, classes: NDArray, totals: NDArray) -> NDArray:

@@ -122,6 +122,7 @@ class Predictor(LinearMetricEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Classes; real targets, one or several; or 0/1 columns, several labels a row.
         sample_weight : array-like of shape (n_samples,), optional
             Weight of each row in what is learned and in the score. A row of weight zero is no row.
 
@@ -163,7 +164,9 @@ class Predictor(LinearMetricEstimator):
             for scale, preparations in self._preparations(rows):
                 scaler = make_scaler(scale).fit(rows)
                 block = whole_block(scaler.transform(rows), targets.Y, targets.w)
-                tried = clone(rule).learn(block, preparations, seed, units, self._tracked, engine)
+                tried = clone(rule).learn(
+                    block, preparations, seed, units, self._tracked, engine, targets.kind
+                )
                 if best is None or tried.loss_ < best[0].loss_:
                     best = tried, scale, scaler, block
         rule, scale, scaler, block = best
@@ -378,7 +381,7 @@ class Predictor(LinearMetricEstimator):
 
         Returns
         -------
-        y : ndarray of shape (n_samples,) or, for several real targets, (n_samples, n_outputs)
+        y : ndarray of shape (n_samples,) or, for several targets or labels, (n_samples, n_outputs)
         """
         return follow(self._decide(self._votes(X)), X)
 
@@ -466,8 +469,8 @@ class Predictor(LinearMetricEstimator):
 
         Returns
         -------
-        contributions : ndarray of shape (n_samples, n_features) or, for a regressor with several \
-                outputs, (n_samples, n_outputs, n_features)
+        contributions : ndarray of shape (n_samples, n_features) or, for several outputs or \
+                labels, (n_samples, n_outputs, n_features)
         """
         Z = self.scale_rows(X)
         J = self.metric_estimator_.jacobian(project(Z, self.before_))

@@ -6,10 +6,18 @@ from typing import Any
 
 from ejop.choice import RowSource, smoother_bandwidth
 from ejop.functions._base import Function, check_bandwidth, is_auto
-from ejop.kernels import Kernel, get_kernel
+from ejop.kernels import Compact, Gaussian, Kernel, Laplace, get_kernel
 from ejop.sums.compact import CompactForm
 from ejop.sums.form import Form, Request
 from ejop.sums.gaussian import GaussianForm
+from ejop.sums.laplace import LaplaceForm
+
+#: how the sums of each kind of kernel are made
+FORMS: dict[type, type[Form]] = {
+    Gaussian: GaussianForm,
+    Laplace: LaplaceForm,
+    Compact: CompactForm,
+}
 
 
 class KernelSmoother(Function):
@@ -20,8 +28,9 @@ class KernelSmoother(Function):
 
     Parameters
     ----------
-    kernel : {"gaussian", "boxcar", "epanechnikov", "triangular", "biweight", "tricube"}
-        Shape of the weights; "boxcar" is the mean over the ball of radius ``bandwidth``.
+    kernel : {"gaussian", "laplace", "boxcar", "epanechnikov", "triangular", "biweight", "tricube"}
+        Shape of the weights: exp(-u^2 / 2), exp(-u), or zero beyond ``bandwidth``; "boxcar" is the
+        mean over the ball of that radius.
     bandwidth : float or "auto", default="auto"
         Scale h. "auto" takes 1.3 times the widest whose leave-one-out loss is within one standard
         error of the best over a grid tied to nearest-neighbour distances, see
@@ -67,8 +76,8 @@ class KernelSmoother(Function):
 
     @property
     def differentiable(self) -> bool:  # type: ignore[override]
-        """Whether the analytic derivative exists: the Gaussian kernel's does."""
-        return self.kernel_rule.factorises
+        """Whether the analytic derivative exists: the Gaussian's and the Laplace kernel's do."""
+        return self.kernel_rule.differentiable
 
     def _choose(self, rows: RowSource) -> None:
         rule = self.kernel_rule
@@ -78,9 +87,8 @@ class KernelSmoother(Function):
             self.bandwidth_ = check_bandwidth(self.bandwidth)
 
     def form(self, request: Request) -> Form:
-        """Products with one kernel matrix, or sums over the rows within reach."""
-        kind = GaussianForm if self.kernel_rule.factorises else CompactForm
-        return kind(self, request)
+        """Products with one kernel matrix, one matrix a shift, or sums over the rows in reach."""
+        return FORMS[type(self.kernel_rule)](self, request)
 
     def default_step(self) -> float:
         """Half the bandwidth."""

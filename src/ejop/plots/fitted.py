@@ -79,10 +79,10 @@ class Fitted:
 
     @property
     def regression(self) -> bool:
-        """Whether the targets are real numbers."""
-        return is_regressor(self.model) or (
-            self.core is not None and not hasattr(self.core, "classes_")
-        )
+        """Whether the targets are real numbers; several labels a row are shown as such."""
+        if is_regressor(self.model) or isinstance(getattr(self.model, "classes_", None), list):
+            return True
+        return self.core is not None and not hasattr(self.core, "classes_")
 
     @property
     def importances(self) -> NDArray:

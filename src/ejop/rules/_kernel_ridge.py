@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from ejop._sklearn import Interval, StrOptions
 from ejop.executors.threads import computing, n_threads, stream
 from ejop.functions import AverageFunction, Member
 from ejop.neighbors import Votes
 from ejop.rows import Block, Summary, whole_block
+from ejop.rules._calibration import CALIBRATIONS, LOSSES, loss_of
 from ejop.rules._machines import FOLDS, MAPS, Candidate, Known, Regression, coefficients, judged
 from ejop.rules._rule import Kth, Rule
 from ejop.scaling import QuantileColumns
@@ -31,46 +31,10 @@ SAMPLE = 600
 SPARE = 2
 #: rows that judge these by folds, at the most
 HONEST_ROWS = 3_000
-#: how values become probabilities: exponents, and values below which they level off
-SHARPNESS = (0.5, 0.7, 0.85, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0)
-FLOORS = (0.001, 0.003, 0.01, 0.03, 0.06, 0.1, 0.2)
 #: what a preparation does to columns
 COLUMNS = {"plain": "as they are", "quantile": "by their ranks"}
 #: rows from which one system is solved at a time, by all threads
 ONE_AT_A_TIME = 4_600
-
-
-def _log_loss(values: NDArray, Y: NDArray) -> float:
-    p = np.clip(values, 0.01, None)
-    return -float(np.log((p * Y).sum(1) / p.sum(1)).mean())
-
-
-def _balanced(values: NDArray, Y: NDArray) -> float:
-    right = (values.argmax(1) == Y.argmax(1)) @ Y
-    counts = Y.sum(0)
-    return 1 - float((right[counts > 0] / counts[counts > 0]).mean())
-
-
-def _auc(values: NDArray, Y: NDArray) -> float:
-    """One less the mean area under the curve of each class against the others."""
-    areas = []
-    for c in range(Y.shape[1]):
-        n, m = Y[:, c].sum(), (1 - Y[:, c]).sum()
-        if n and m:
-            ranks = rankdata(values[:, c])
-            areas.append((ranks @ Y[:, c] - n * (n + 1) / 2) / (n * m))
-    return 1 - float(np.mean(areas))
-
-
-#: what may rank candidates: whether it is for classes, and a loss of values (n, c) and targets
-LOSSES: dict[str, tuple[bool, Callable[[NDArray, NDArray], float]]] = {
-    "accuracy": (True, lambda f, Y: float((f.argmax(1) != Y.argmax(1)).mean())),
-    "balanced_accuracy": (True, _balanced),
-    "log_loss": (True, _log_loss),
-    "roc_auc": (True, _auc),
-    "r2": (False, lambda f, Y: float((((f - Y) ** 2).mean(0) / Y.var(0)).mean())),
-    "mean_absolute_error": (False, lambda f, Y: float(np.abs(f - Y).mean())),
-}
 
 
 @dataclass(frozen=True)
@@ -268,7 +232,9 @@ class RidgeRule(Rule):
         0 learns no maps.
     scoring : str or None, default=None
         What ranks candidates: their squared error by default; "accuracy", "balanced_accuracy",
-        "log_loss" or "roc_auc" for classes, "r2" or "mean_absolute_error" for real targets.
+        "log_loss" or "roc_auc" for classes, "r2" or "mean_absolute_error" for real targets. Of
+        several labels a row "accuracy" is the share of rows with all labels right, as in ``score``,
+        and the others are means over labels.
     time_limit : float or None, default=None
         Seconds after which nothing more is tried; the best so far are averaged.
 
@@ -331,13 +297,14 @@ class RidgeRule(Rule):
         units: NDArray | float = 1.0,
         progress: Callable[[Iterable[Any], int], Iterator[Any]] = lambda parts, n: iter(parts),
         engine: Engine = HOST,
+        kind: str | None = None,
     ) -> RidgeRule:
         """Choose the machines for scaled rows, and solve them.
 
         Parameters
         ----------
         block : Block
-            Scaled rows, targets (one-hot or real) and weights.
+            Scaled rows, targets (one-hot, 0/1 labels or real) and weights.
         preparations : sequence of {"plain", "quantile"}
         seed : int
         units : ndarray of shape (n_outputs,) or float, default=1.0
@@ -346,12 +313,19 @@ class RidgeRule(Rule):
             Wraps the parts of the search: ``progress(parts, n_parts)``.
         engine : Engine, optional
             Where the machines are solved; in float64.
+        kind : {"classes", "labels", "real"}, optional
+            What targets are; "classes" where they are one-hot and "real" otherwise, if not given.
         """
         self._validate_params()
         strange = [kernel for kernel in self.kernels if kernel not in MAPS]
         if strange or not self.kernels:
             raise ValueError(f"`kernels` must be some of {list(MAPS)}, got {self.kernels!r}.")
         summary = Summary.of(block)
+        self.kind_ = kind or ("classes" if summary.one_hot else "real")
+        rank = None
+        if self.scoring is not None:
+            loss = loss_of(self.scoring, self.kind_)
+            rank = partial(_ranking_loss, loss, block, summary.prior, units)
         w = None if block.w is None else block.weights / block.weights.mean()
         quantiles = QuantileColumns().fit(block.X) if "quantile" in preparations else None
         X = block.X.astype(np.float64, copy=False)
@@ -374,7 +348,7 @@ class RidgeRule(Rule):
             self.n_rounds,
             seed,
             np.inf if self.time_limit is None else time.monotonic() + self.time_limit,
-            None if self.scoring is None else partial(self._ranking_loss, block.Y, summary, units),
+            rank,
         )
         ranked = search.run(progress)
         chosen = ranked[: self.n_members]
@@ -390,17 +364,6 @@ class RidgeRule(Rule):
         self.table_ = _table(search, ranked, len(chosen))
         self.function_ = AverageFunction().of(self.members_, quantiles, block, summary)
         return self
-
-    def _ranking_loss(
-        self, Y: NDArray, summary: Summary, units: Any, honest: NDArray, rows: NDArray
-    ) -> float:
-        """Loss of honest predictions by ``scoring``, lower is better."""
-        needs_classes, loss = LOSSES[str(self.scoring)]
-        if needs_classes and not summary.one_hot:
-            raise ValueError(f"`scoring`={self.scoring!r} is for classes and the targets are real.")
-        if not needs_classes and summary.one_hot:
-            raise ValueError(f"`scoring`={self.scoring!r} is for real targets, not for classes.")
-        return loss(honest * units + summary.prior, Y[rows])
 
     def hold(self, rows: NDArray, Y: NDArray, w: NDArray | None = None) -> RidgeRule:
         """Take the rows that answer: those that it was learned from."""
@@ -440,22 +403,17 @@ class RidgeRule(Rule):
         """Choose how values become probabilities, by the log loss of the honest predictions.
 
         p_c is proportional to (v_c + sqrt(v_c^2 + 4 e^2))^g: two numbers, and the order of values
-        is kept.
+        is kept. Labels have two numbers each.
         """
-        truth = Y[self.judged_].astype(bool)
+        calibrate, _ = CALIBRATIONS[self.kind_]
         weights = None if w is None else w[self.judged_]
-        best = (np.inf, 1.0, 0.01)
-        for floor in FLOORS:
-            for sharpness in SHARPNESS:
-                p = _shares(self.honest_, sharpness, floor)
-                loss = -np.average(np.log(np.maximum(p[truth], 1e-300)), weights=weights)
-                best = min(best, (float(loss), sharpness, floor))
-        self.sharpness_, self.floor_ = best[1:]
+        self.sharpness_, self.floor_ = calibrate(self.honest_, Y[self.judged_], weights)
         return self
 
     def shares(self, values: NDArray) -> NDArray:
-        """Calibrated probabilities, (m, n_classes)."""
-        return _shares(values, self.sharpness_, self.floor_)
+        """Calibrated probabilities of the classes, or of the labels, (m, n_outputs)."""
+        _, shares = CALIBRATIONS[self.kind_]
+        return shares(values, self.sharpness_, self.floor_)
 
     def score_limit(self, scores: NDArray, coverage: float) -> NDArray:
         """Score that a share of honest predictions does not exceed, the last added for safety.
@@ -480,18 +438,19 @@ class RidgeRule(Rule):
         yield self.fit(self.rows_, self.targets_, self.weights_).votes(Z)
 
 
+def _ranking_loss(
+    loss: Any, block: Block, prior: NDArray, units: Any, honest: NDArray, rows: NDArray
+) -> float:
+    """Loss of honest predictions of some rows, lower is better."""
+    w = None if block.w is None else block.w[rows]
+    return loss(honest * units + prior, block.Y[rows], w)
+
+
 def _compact(coefficients: NDArray) -> NDArray:
     """Coefficients in float32 where that can hold them: very small or large targets cannot be."""
     largest = np.abs(coefficients).max(initial=0.0)
     fits = largest == 0 or 1e-30 < largest < 1e30
     return coefficients.astype(np.float32) if fits else coefficients
-
-
-def _shares(values: NDArray, sharpness: float, floor: float) -> NDArray:
-    positive = (values + np.sqrt(values**2 + 4 * floor**2)) / 2
-    logs = sharpness * np.log(positive)
-    shares = np.exp(logs - logs.max(1, keepdims=True))
-    return shares / shares.sum(1, keepdims=True)
 
 
 def _table(search: MachineSearch, ranked: list[Judged], n_members: int) -> dict[str, NDArray]:

@@ -129,7 +129,7 @@ def prepare(
     if step is None and not function.differentiable:
         raise ValueError(
             f"`step`='analytic' needs a function with a closed-form derivative and {function!r} "
-            "has none; use step='auto' or a number, or the Gaussian kernel."
+            "has none; use step='auto' or a number, or the Gaussian or Laplace kernel."
         )
     return function.form(Request(step, engine, budget, n_queries, n_excluded))
 
@@ -299,3 +299,21 @@ def divided(form: Form, found: WeightedSums, prior: Callable[[], NDArray]) -> An
     sums /= total
     prior_values = form.engine.array(prior(), form.kind).T[:, :, None]
     return namespace(sums).where(empty, prior_values, sums)
+
+
+def derived(form: Form, found: WeightedSums, prior: Callable[[], NDArray]) -> tuple[Any, Any]:
+    """Values and sum w Y g - f sum w g from sums of [g | 1], w the normalised weights; in place.
+
+    The prior, and slopes of zero, where no row weighs anything.
+    """
+    sums, total = found.sums, found.total
+    empty = total[:, -1] <= 0
+    total[empty] = 0
+    total[empty, -1] = 1
+    weight = total[:, -1:]
+    sums /= weight
+    J = sums[:, :, :-1] - sums[:, :, -1:] * (total / weight)[:, :-1]
+    values = sums[:, :, -1:]
+    if bool(empty.any()):
+        values[:, empty, 0] = form.engine.array(prior(), form.kind)[empty].T
+    return values, J

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ejop.arrays import namespace
 from ejop.rows import Block, one_hot_labels
 from ejop.sums.engine import Engine
-from ejop.sums.form import Cost, Form, Request, divided
+from ejop.sums.form import Cost, Form, Request, derived, divided
 from ejop.sums.weighted import NO_WEIGHT, WeightedSums, exponentiate
 
 #: largest |t z / h^2| whose exponential keeps full precision in sums
@@ -464,23 +464,11 @@ class GaussianForm(Form):
     def means(self, sums: WeightedSums, Q: Any, prior: Callable[[], NDArray]) -> tuple[Any, ...]:
         """Shifted values; or values and (sum w Y z - f sum w z) / h^2, w the normalised weights."""
         if self.request.step is None:
-            return self._derivative(sums, prior)
+            values, J = derived(self, sums, prior)
+            J /= self.h2
+            return values, J
         found = divided(self, sums, prior)
         return (found,) if self.step is None else (found[:, :, : self.d], found[:, :, self.d :])
-
-    def _derivative(self, found: WeightedSums, prior: Callable[[], NDArray]) -> tuple[Any, Any]:
-        sums, total = found.sums, found.total
-        empty = total[:, -1] <= 0
-        total[empty] = 0
-        total[empty, -1] = 1
-        weight = total[:, -1:]
-        sums /= weight
-        J = sums[:, :, :-1] - sums[:, :, -1:] * (total / weight)[:, :-1]
-        J /= self.h2
-        values = sums[:, :, -1:]
-        if bool(empty.any()):
-            values[:, empty, 0] = self.engine.array(prior(), self.kind)[empty].T
-        return values, J
 
 
 def cut(K: NDArray, neglect: float) -> tuple[NDArray, NDArray, float]:

@@ -26,6 +26,8 @@ EPS = float(np.finfo(np.float64).eps)
 SAME, ROUNDING = 1e-12, 64 * EPS
 #: largest eps |z|^2 / h^2 of products, in the mean over centres; a system magnifies what they lose
 LOSS_LIMIT = 1e-11
+#: share of a squared distance that a move may leave of it before a root shows the digits lost
+CANCELS = 1e-4
 #: rows whose features are made at once
 CHUNK = 2048
 
@@ -62,13 +64,21 @@ class Centers:
     linear = False
 
     @classmethod
-    def of(cls, engine: Engine, centers: NDArray, summary: Summary, bandwidth: float) -> Any:
-        """Centres in float64."""
+    def of(
+        cls,
+        engine: Engine,
+        centers: NDArray,
+        summary: Summary,
+        bandwidth: float,
+        *,
+        pairwise: bool = False,
+    ) -> Any:
+        """Centres in float64, measured pair by pair if asked."""
         precise = engine.precise()
         rows, center = precise.array(centers, FLOAT64), precise.array(summary.center, FLOAT64)
         found = cls.at(precise, rows - center, bandwidth)
-        if found.pairwise:
-            return replace(found, Z=rows, center=0 * center)
+        if pairwise or found.pairwise:
+            return replace(found, Z=rows, center=0 * center, pairwise=True)
         return replace(found, center=center)
 
     @classmethod
@@ -181,6 +191,16 @@ class LaplaceCenters(Centers):
         own = (Q * Q).sum(1)
         return self.engine.remeasured(D, Q, self.Z, own, self.norms)
 
+    def moved(self, D: Any, Q: Any, j: int, t: float) -> Any:
+        """Squared distances after a move; those that nearly cancel are measured from the rows."""
+        found = super().moved(D, Q, j, t)
+        queries, rows = namespace(D).where(found < CANCELS * D)
+        if len(queries):
+            apart = Q[queries] - self.Z[rows]
+            apart[:, j] += t
+            found[queries, rows] = (apart * apart).sum(1)
+        return found
+
     def kernel_at(self, D: Any) -> Any:
         """exp(-sqrt(D) / h) at squared distances, in place."""
         xp = namespace(D)
@@ -190,11 +210,14 @@ class LaplaceCenters(Centers):
 
     def derivatives(self, Q: Any, a: Any, left_out: Any, moments: Any = None) -> Any:
         """sum_i a_ic K_i (z_ij - x_j) / (h |x - z_i|), and values."""
-        D, xp = self.distances(Q), namespace(Q)
-        r = xp.sqrt(D)
-        K = self.kernel_at(D)
+        D = self.distances(Q)
+        r = namespace(Q).sqrt(D)
+        return self.slopes(self.kernel_at(D), r, Q, a, left_out, moments)
+
+    def slopes(self, K: Any, r: Any, Q: Any, a: Any, left_out: Any, moments: Any = None) -> Any:
+        """The same from the kernel, or weights in proportion to it, at distances r."""
         # a mapped row differs from itself by rounding where it was mapped among other rows
-        here = r <= SAME * self.h + ROUNDING * xp.sqrt(self.norms)
+        here = r <= SAME * self.h + ROUNDING * namespace(r).sqrt(self.norms)
         r[here] = 1
         G = K / (self.h * r)
         G[here] = 0
