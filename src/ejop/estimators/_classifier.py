@@ -18,7 +18,7 @@ from ejop.executors.threads import computing
 from ejop.neighbors import Votes
 from ejop.rows import require_labels
 from ejop.rules import Rule
-from ejop.tuning import Targets
+from ejop.tuning import FOLDS, Targets
 
 #: added to the predicted class's share, so that equal shares do not hide who won
 TIE = 1e-10
@@ -68,7 +68,7 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         Preparation of the columns. For "ridge" "auto" standardises and offers columns by their
         ranks too ("quantile"); for "knn" and "hnn" it tries none and standard. Both try hellinger
         where columns are counts or shares of one whole.
-    validation : float, int or splitter, default=0.2
+    validation : int, float or splitter, default=4
         For "knn" and "hnn": the share of rows held out to tune on (drawn up to twelve times while
         fewer than a thousand rows have judged, and 5000 rows at the most), or folds of
         cross-validation.
@@ -159,7 +159,7 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         power: float | str = "auto",
         n_components: int | float | str | None = None,
         scale: str = "auto",
-        validation: Any = 0.2,
+        validation: Any = FOLDS,
         n_iter: int = 1,
         class_weight: Any = None,
         refit: bool | str = True,

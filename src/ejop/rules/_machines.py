@@ -75,7 +75,11 @@ class Regression:
 
     def loss(self, residual: NDArray) -> float:
         """Mean over rows of the squared residual."""
-        return float(np.average((residual**2).sum(1), weights=self.w))
+        return self.mean((residual**2).sum(1))
+
+    def mean(self, losses: NDArray) -> float:
+        """Mean over rows."""
+        return float(np.average(losses, weights=self.w))
 
 
 def factor(K: NDArray, penalty: float, S: NDArray | None) -> NDArray:
@@ -124,8 +128,8 @@ def own_distances(kernel: str, X: NDArray) -> tuple[Centers, NDArray]:
     return centers, D
 
 
-def choose(problem: Regression, kernel: str) -> tuple[float, float, float]:
-    """Loss, bandwidth and penalty of the smallest leave-one-out error over a grid.
+def choose(problem: Regression, kernel: str) -> tuple[NDArray, float, float]:
+    """Losses of the rows, bandwidth and penalty of the smallest leave-one-out error over a grid.
 
     Widths are compared at one penalty first; then the search goes downhill from the best, one step
     of width or penalty at a time.
@@ -135,7 +139,7 @@ def choose(problem: Regression, kernel: str) -> tuple[float, float, float]:
     unit = unit if centers.linear else np.sqrt(unit)
     unit = unit if unit > 0 else 1.0
     widths, S = WIDTHS[kernel], problem.roots
-    tried: dict[tuple[int, int], float] = {}
+    tried: dict[tuple[int, int], NDArray] = {}
 
     def loss(place: tuple[int, int]) -> float:
         if place not in tried:
@@ -144,11 +148,11 @@ def choose(problem: Regression, kernel: str) -> tuple[float, float, float]:
             try:
                 L = factor(K, PENALTIES[j], S)
             except np.linalg.LinAlgError:
-                tried[place] = np.inf
+                tried[place] = np.full(len(problem), np.inf)
                 return np.inf
             residual = left_out(L, solution(L, problem.R, S), S)
-            tried[place] = problem.loss(residual)
-        return tried[place]
+            tried[place] = (residual**2).sum(1)
+        return problem.mean(tried[place])
 
     best = min(((i, FIRST) for i in range(len(widths))), key=loss)
     while True:
@@ -159,7 +163,7 @@ def choose(problem: Regression, kernel: str) -> tuple[float, float, float]:
         if loss(step) >= loss(best):
             break
         best = step
-    if not np.isfinite(tried[best]):
+    if not np.isfinite(loss(best)):
         raise np.linalg.LinAlgError(f"no bandwidth and penalty of the {kernel} kernel will do.")
     return tried[best], unit * widths[best[0]], PENALTIES[best[1]]
 
