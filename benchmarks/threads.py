@@ -55,12 +55,13 @@ class Fit:
     goal: Goal
 
 
-_CLASSIFIER = EJOPClassifier(random_state=0)
-#: the whole classifier on USPS tunes for minutes, most of them spent in fits like these two
+_CLASSIFIER, _NEAR = EJOPClassifier(random_state=0), EJOPClassifier("knn", random_state=0)
 FITS = {
     "wine": Fit("EJOPClassifier()", "178 x 13, 3 classes", _CLASSIFIER, _wine, SMALL),
     "cancer": Fit("EJOPClassifier()", "426 x 30, 2 classes", _CLASSIFIER, _cancer, SMALL),
     "columns": Fit("EJOPClassifier()", "1500 x 36, 6 classes", _CLASSIFIER, _columns, SMALL),
+    "wine-knn": Fit("EJOPClassifier('knn')", "178 x 13, 3 classes", _NEAR, _wine, SMALL),
+    "columns-knn": Fit("EJOPClassifier('knn')", "1500 x 36, 6 classes", _NEAR, _columns, SMALL),
     "usps": Fit("EJOP()", "USPS 4000 x 256, float32", EJOP(random_state=0), _usps, LARGE),
     "usps-ridge": Fit(
         "EJOP('ridge')", "USPS 4000 x 256", EJOP("ridge", random_state=0), _usps, LARGE

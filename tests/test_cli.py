@@ -849,6 +849,7 @@ def test_a_model_that_unpacks_without_end(made, call, tmp_path, monkeypatch):
             ["standard"],
         ),
         ("knn", "kernel", "quantile"),
+        ("knn", "auto", "auto"),
         *itertools.product(["ridge"], ["auto"], ["auto", "quantile", "robust"]),
     ],
 )

@@ -29,7 +29,7 @@ from ejop.functions import RidgeFunction
 from ejop.neighbors import nearest, vote, within
 from ejop.rules import NEIGHBORS, RULES, KNeighborsRule, RadiusRule, RidgeRule
 from ejop.scaling import HellingerScaler, scale_candidates
-from ejop.tuning import FUNCTIONS, GAIN, MAX_DRAWS, POWERS, Judgements, Setting, holdouts
+from ejop.tuning import FOLDS, GAIN, POWERS, WIDENINGS, Judgements, Setting, holdouts
 
 EXPECTED_FAILURES = {
     "check_sample_weight_equivalence_on_dense_data": (
@@ -83,16 +83,17 @@ def test_it_tunes_scale_function_power_and_neighbours(wine, fitted):
     }
     assert fitted.best_params_["scale"] == "standard"  # proline counts in the hundreds
     table = pd.DataFrame(fitted.cv_results_)
-    # two scales with the last function, then the other two at the best scale
-    assert len(table) == (2 + 2) * len(POWERS) * len(NEIGHBORS)
+    # one scale, chosen in closed form; two functions, of which all the rest is judged
+    assert len(table) == len(WIDENINGS) * len(POWERS) * len(NEIGHBORS)
+    assert set(table.param_scale) == {"standard"}
     best, plain = (
         part.sort_values(["mean_test_score", "mean_vote_loss"], ascending=[False, True]).iloc[0]
-        for part in (table, table[(table.param_power == 0) & (table.param_scale == "standard")])
+        for part in (table, table[table.param_power == 0])
     )
     gains = np.array(
-        [best[f"split{i}_test_score"] - plain[f"split{i}_test_score"] for i in range(MAX_DRAWS)]
+        [best[f"split{i}_test_score"] - plain[f"split{i}_test_score"] for i in range(FOLDS)]
     )
-    error = gains.std(ddof=1) / np.sqrt(MAX_DRAWS)
+    error = gains.std(ddof=1) / np.sqrt(FOLDS)
     beaten = gains.mean() > 0 and gains.mean() >= GAIN * error - 1e-12
     chosen = best if beaten else plain
     assert fitted.best_score_ == pytest.approx(chosen.mean_test_score)
@@ -167,10 +168,7 @@ def test_noise_labels_score_at_chance(rule):
     scores, chance = [], []
     for _ in range(3):
         X, y = rng.normal(size=(300, 40)), rng.integers(2, size=300)
-        model = EJOPClassifier(rule, scale="none", power=1.0, random_state=0)
-        if not rule.chooses:
-            model.set_params(function=RidgeFunction(widening=1.0))
-        model.fit(X, y)
+        model = EJOPClassifier(rule, scale="none", power=1.0, random_state=0).fit(X, y)
         scores.append(model.best_score_)
         chance.append(max(np.mean(y), 1 - np.mean(y)))
         in_sample = model.score(X, y)
@@ -178,22 +176,90 @@ def test_noise_labels_score_at_chance(rule):
     assert np.mean(scores) < np.mean(chance) + 0.06
 
 
-def test_the_metric_of_a_split_has_not_seen_the_rows_that_judge(monkeypatch, wine):
-    Xa, _, ya, _ = wine
-    seen = []
-    original = EJOP.fit
+class Noting(LogisticRegression):
+    """A model that notes the first column of the rows it learns from."""
+
+    learned: list = []
 
     def fit(self, X, y, sample_weight=None):
-        seen.append(len(X))
-        return original(self, X, y, sample_weight)
+        self.learned.append(X[:, 0])
+        return super().fit(X, y, sample_weight)
 
-    monkeypatch.setattr(EJOP, "fit", fit)
+
+class NotingRule(KNeighborsRule):
+    """Neighbours that note the lengths of the rows they judge."""
+
+    judged: list = []
+
+    def judge(self, Z, sizes, device=None):
+        self.judged.append(np.linalg.norm(Z, axis=1))
+        return super().judge(Z, sizes, device)
+
+
+@pytest.mark.parametrize(
+    ("validation", "n_held"), [(4, [30] * 4), (0.25, [30]), (7, [18] + [17] * 6)]
+)
+def test_each_row_is_judged_by_a_metric_that_has_not_seen_it(rng, validation, n_held):
+    """Rows are told apart by their first column, and by their lengths, which power 0 keeps."""
+    X = np.c_[np.arange(1.0, 121.0), rng.normal(size=(120, 2))]
+    y = rng.integers(2, size=120)
+    Noting.learned.clear()
+    NotingRule.judged.clear()
     model = EJOPClassifier(
-        "knn", function="kernel", scale="standard", validation=0.25, random_state=0
+        NotingRule(3), function=Noting(), scale="none", power=0.0, validation=validation
     )
-    model.fit(Xa, ya)
-    n = len(Xa)
-    assert seen == [n - round(0.25 * n)] * MAX_DRAWS + [n]
+    model.fit(X, y)
+    *folds, last = Noting.learned
+    assert len(folds) == len(NotingRule.judged) == len(n_held)
+    everyone, lengths = set(X[:, 0]), np.linalg.norm(X, axis=1)
+    judged = []
+    for seen, norms in zip(folds, NotingRule.judged, strict=True):
+        held = X[[np.abs(lengths - norm).argmin() for norm in norms], 0]
+        assert set(held) == everyone - set(seen)
+        judged += held.tolist()
+    assert sorted(map(len, NotingRule.judged)) == sorted(n_held)
+    assert len(set(judged)) == len(judged) == sum(n_held)
+    assert set(last) == everyone
+
+
+@pytest.mark.parametrize("kind", [EJOPClassifier, EGOPRegressor])
+def test_preparation_and_function_are_chosen_without_the_rows_that_only_judge(rng, kind):
+    X = np.exp(2 * rng.normal(size=(150, 3)))
+    y = (np.log(X[:, 0]) + np.log(X[:, 1]) > 0).astype(int)
+    held = np.arange(150) >= 100
+    model = kind("knn", validation=PredefinedSplit(np.where(held, 0, -1)), random_state=0)
+    found = model.fit(X, y).best_params_
+    assert found["scale"] == "quantile"  # tails that are far too long for the rest
+    other_rows, other_targets = X.copy(), y.copy()
+    other_rows[held] = rng.normal(size=(50, 3)) - 1e4
+    other_targets[held] = rng.integers(2, size=50)
+    again = clone(model).fit(other_rows, other_targets)
+    assert again.best_score_ != model.best_score_
+    assert again.best_params_["scale"] == "quantile"
+    for other, mine in ((again, model), (clone(model).set_params(refit="train").fit(X, y), model)):
+        told = [set(map(str, m.cv_results_["param_function"])) for m in (other, mine)]
+        assert told[0] == told[1]
+        assert len(told[0]) == len(WIDENINGS)
+
+
+def test_preparations_that_are_as_good_fall_to_the_first(rng):
+    """Columns that are standardised already are left as they are."""
+    X = rng.normal(size=(400, 4))
+    X = (X - X.mean(0)) / X.std(0)
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    for units, scale in ((1.0, "none"), ([1.0, 1e-3, 1.0, 1e3], "standard")):
+        model = EJOPClassifier("knn", power=0.0, random_state=0).fit(X * units, y)
+        assert model.best_params_["scale"] == scale
+
+
+def test_shares_are_judged_both_ways(rng):
+    words = rng.negative_binomial(0.3, 0.3, size=(80, 30)) * 1.0
+    y = (words[:, 0] > words[:, 1]).astype(int)
+    model = EJOPClassifier("knn", power=0.0, random_state=0).fit(words, y)
+    judged = set(model.cv_results_["param_scale"])
+    assert len(judged) == 2
+    assert "hellinger" in judged
+    assert model.best_params_["scale"] in judged
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -314,10 +380,10 @@ def test_scales(rng):
     counts = rng.poisson(3, size=(50, 6)).astype(float)
     words = rng.negative_binomial(0.3, 0.3, size=(50, 30)) * 1.0  # counts, most of them zero
     for whole in (words, counts / counts.sum(1, keepdims=True)):
-        assert scale_candidates(whole) == ["none", "standard", "hellinger"]
+        assert scale_candidates(whole) == [["none", "standard", "quantile"], ["hellinger"]]
     fares = np.c_[rng.integers(80, size=(50, 1)), rng.integers(2, size=(50, 29))] * 1.0
     for other in (counts, counts - 5, fares, words > 0, words.clip(0, 2), words[:, :1]):
-        assert scale_candidates(other * 1.0) == ["none", "standard"]
+        assert scale_candidates(other * 1.0) == [["none", "standard", "quantile"]]
     Z = HellingerScaler().fit_transform(counts)
     np.testing.assert_allclose((Z**2).sum(1), 1)
     with pytest.raises(
@@ -357,23 +423,31 @@ def test_regression_with_one_and_several_outputs(rng):
 
 def test_validation_takes_shares_folds_and_splitters(wine):
     Xa, _, ya, _ = wine
-    for validation, n_splits in (
-        (0.3, MAX_DRAWS),
-        (5, 5),
-        (KFold(3, shuffle=True, random_state=0), 3),
-    ):
+    for validation, n_splits in ((0.3, 1), (5, 5), (KFold(3, shuffle=True, random_state=0), 3)):
         splits = holdouts(validation, Xa, ya, classifier=True, random_state=0)
         assert len(splits) == n_splits
         for seen, held in splits:
             assert not set(seen) & set(held)
-    many = np.zeros((10_000, 1))
-    assert len(holdouts(0.2, many, np.arange(10_000) % 3, classifier=True, random_state=0)) == 1
+            assert len(seen) + len(held) == len(Xa)
+    few = np.array([0] * 9 + [1])  # fewer rows of a class than folds, and fewer rows than folds
+    folds = holdouts(4, few[:, None], few, classifier=True, random_state=0)
+    assert sorted(np.concatenate([held for _, held in folds])) == list(range(10))
+    assert len(holdouts(20, few[:, None], few, classifier=True, random_state=0)) == 10
 
 
-def test_a_share_of_many_rows_is_capped():
+@pytest.mark.parametrize(("validation", "sizes"), [(4, [50, 25, 5]), (0.3, [60, 30, 6])])
+def test_classes_judge_as_often_as_there_are_rows_of_them(validation, sizes):
+    y = np.repeat([2, 0, 1], [200, 100, 20])
+    for _, held in holdouts(validation, y[:, None], y, classifier=True, random_state=0):
+        np.testing.assert_array_equal(np.bincount(y[held])[[2, 0, 1]], sizes)
+
+
+@pytest.mark.parametrize(("validation", "n_seen"), [(0.2, [48_000]), (3, [40_000] * 3)])
+def test_rows_that_judge_are_capped(validation, n_seen):
     y = np.arange(60_000) % 3
-    splits = holdouts(0.2, np.zeros((len(y), 1)), y, classifier=True, random_state=0)
-    assert [(len(a), len(b)) for a, b in splits] == [(55_000, 5000)]
+    splits = holdouts(validation, np.zeros((len(y), 1)), y, classifier=True, random_state=0)
+    assert [len(a) for a, _ in splits] == n_seen
+    assert all(len(b) == 5000 and not np.isin(b, a).any() for a, b in splits)
 
 
 def test_only_tuning_without_refit(wine):
@@ -553,10 +627,33 @@ def test_ridge_means_what_it_means_in_ejop(wine):
 
 
 def test_automatic_functions_are_told_as_objects(fitted):
-    told = {str(function) for function in fitted.cv_results_["param_function"]}
-    assert told == {"kernel", "RidgeFunction(widening=1.0)", "RidgeFunction(widening=2.0)"}
+    told = {str(f): f for f in fitted.cv_results_["param_function"]}
     assert str(fitted.best_params_["function"]) in told
-    assert [str(f) for f in FUNCTIONS] == ["kernel", *sorted(told - {"kernel"})]
+    first, *others = told.values()
+    assert [f.bandwidth / first.bandwidth for f in (first, *others)] == list(WIDENINGS)
+    assert {f.penalty for f in others} == {first.penalty}
+
+
+def test_what_was_chosen_can_be_given(wine, fitted):
+    """A model with the settings of another is that model."""
+    Xa, Xb, ya, _ = wine
+    found = fitted.best_params_
+    given = {name: found[name] for name in ("scale", "function", "power")}
+    again = EJOPClassifier(KNeighborsRule(found["n_neighbors"]), random_state=0, **given)
+    again.fit(Xa, ya)
+    np.testing.assert_allclose(again.components_, fitted.components_)
+    np.testing.assert_array_equal(again.predict(Xb), fitted.predict(Xb))
+    assert again.best_score_ == fitted.best_score_
+
+
+def test_each_round_has_a_bandwidth_of_its_own(wine):
+    Xa, _, ya, _ = wine
+    model = EJOPClassifier("knn", power=1.0, n_iter=3, random_state=0).fit(Xa, ya)
+    widths = {f.bandwidth for f in model.cv_results_["param_function"]}
+    assert len(widths) >= 2 * len(WIDENINGS)  # a second round was tried
+    setting = model.best_setting_
+    assert len(setting.rounds) == setting.n_iter == model.best_params_["n_iter"]
+    assert setting.rounds[-1][0] is setting.function
 
 
 # weights ------------------------------------------------------------------------------------------

@@ -174,10 +174,12 @@ def shares_one_whole(X: NDArray) -> bool:
     return X.shape[1] >= MANY_COUNTS and counts and float((X == 0).mean()) > 0.5
 
 
-def scale_candidates(X: NDArray) -> list[str]:
-    """Preparations that ``scale="auto"`` tries where neighbours vote.
+def scale_candidates(X: NDArray) -> list[list[str]]:
+    """Preparations that ``scale="auto"`` compares where neighbours vote.
 
-    Hellinger is among them only where :func:`shares_one_whole` says so: it was chosen for tables of
+    Leave-one-out of f chooses one of each list, the first where others are as good, and held-out
+    rows choose between the lists: Hellinger changes which rows are near more than what f can fit.
+    It is among them only where :func:`shares_one_whole` says so: it was chosen for tables of
     ages, fares and flags, and told of columns that do not matter.
 
     Examples
@@ -185,9 +187,9 @@ def scale_candidates(X: NDArray) -> list[str]:
     >>> import numpy as np
     >>> from ejop.scaling import scale_candidates
     >>> scale_candidates(np.array([[22.0, 7.25], [38.0, 71.28]]))
-    ['none', 'standard']
+    [['none', 'standard', 'quantile']]
     >>> scale_candidates(np.array([[0.2, 0.8], [0.5, 0.5]]))
-    ['none', 'standard', 'hellinger']
+    [['none', 'standard', 'quantile'], ['hellinger']]
     """
-    names = ["none", "standard"]
-    return [*names, "hellinger"] if shares_one_whole(X) else names
+    by_column = ["none", "standard", "quantile"]
+    return [by_column, ["hellinger"]] if shares_one_whole(X) else [by_column]

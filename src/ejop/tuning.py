@@ -1,7 +1,9 @@
 """Honest tuning: settings of the metric and the rule, judged by rows the metric has not seen.
 
-The metric is computed once per (split, scale, function, round) and shared by all powers, ranks,
-numbers of neighbours and radii; the neighbours of the largest k serve all smaller ones.
+The preparation of the columns and the bandwidth and penalty of f follow from leave-one-out in
+closed form. Powers, ranks, numbers of neighbours and radii are then judged on one set of
+predictions: each row once, by a metric of the other folds. A fold's metric is computed once and
+shared by all of them; the neighbours of the largest k serve all smaller ones.
 """
 
 from __future__ import annotations
@@ -9,24 +11,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit, check_cv
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_random_state
 
+from ejop.choice import FLAT, widest_within_one_error
 from ejop.functions import RidgeFunction
 from ejop.metric import components, project
+from ejop.rules import Regression, choose
+from ejop.scaling import make_scaler
 
-#: estimates of f that ``function="auto"`` tries: ridge at the bandwidth of its smallest
-#: leave-one-out loss, and at twice that
-FUNCTIONS = ("kernel", RidgeFunction(widening=1.0), RidgeFunction(widening=2.0))
+#: ``function="auto"`` is kernel ridge at these multiples of the bandwidth of its smallest
+#: leave-one-out loss
+WIDENINGS = (1.0, 2.0)
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
-#: the scale is chosen with so many rows to learn from at the most
-SCALE_ROWS = 1500
-#: a share of held-out rows is drawn this often at the most, until so many rows have judged
-MAX_DRAWS, ENOUGH_ROWS = 12, 1000
-#: rows of a share that judge, at the most: more would cost time and change no choice
+#: folds that judge, where nothing else is asked for
+FOLDS = 4
+#: rows that choose preparation, bandwidth and penalty, at the most
+SAMPLE = 1000
+#: rows of a share or a fold that judge, at the most: more would cost time and change no choice
 MOST_ROWS = 5000
 #: standard errors by which a metric must beat plain distance
 GAIN = 0.5
@@ -71,7 +78,7 @@ def variance(values: NDArray, w: NDArray | None) -> NDArray:
 
 @dataclass(frozen=True)
 class Setting:
-    """One point of the grid.
+    """What was chosen, or might have been.
 
     Attributes
     ----------
@@ -81,7 +88,7 @@ class Setting:
     n_components : int, float, "gap" or None
     size : float
         Of the rule: a number of neighbours, a radius or its quantile, 0 for none.
-    earlier : tuple of (power, n_components)
+    earlier : tuple of (function, power, n_components)
         Rounds before this one.
     """
 
@@ -90,12 +97,17 @@ class Setting:
     power: float
     n_components: Any
     size: float
-    earlier: tuple[tuple[float, Any], ...] = ()
+    earlier: tuple[tuple[Any, float, Any], ...] = ()
+
+    @property
+    def rounds(self) -> tuple[tuple[Any, float, Any], ...]:
+        """Function, power and rank of every round."""
+        return (*self.earlier, (self.function, self.power, self.n_components))
 
     @property
     def n_iter(self) -> int:
         """Rounds of metric and function."""
-        return len(self.earlier) + 1
+        return len(self.rounds)
 
     def params(self, size_name: str | None) -> dict[str, Any]:
         """What was chosen, by name; the size by the rule's name for it."""
@@ -116,20 +128,17 @@ class Judgements:
         self.scores.setdefault(setting, []).append(score)
         self.losses.setdefault(setting, []).append(loss)
 
-    def best(self, settings: list[Setting] | None = None) -> Setting:
-        """Highest mean score; ties to the smaller loss of the votes, then to the first tried."""
-        pool = list(self.scores) if settings is None else settings
+    def best(self, n_iter: int = 1) -> Setting:
+        """Highest mean score of some round; ties to the smaller loss of the votes, then to the
+        first tried."""
+        return self._best([s for s in self.scores if s.n_iter == n_iter])
+
+    def _best(self, pool: list[Setting]) -> Setting:
         return max(pool, key=lambda s: (round(self.score(s), 12), -float(np.mean(self.losses[s]))))
 
     def score(self, setting: Setting) -> float:
         """Mean score over splits."""
         return float(np.mean(self.scores[setting]))
-
-    def better_by(self, setting: Setting, other: Setting) -> tuple[float, float]:
-        """Mean difference of scores on the same splits, and its standard error (0 for one)."""
-        gains = np.subtract(self.scores[setting], self.scores[other])
-        error = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else 0.0
-        return float(gains.mean()), float(error)
 
     def unless_plain_does(self, best: Setting) -> Setting:
         """The best setting, or the best Euclidean one of its scale where the gain is less than half
@@ -140,9 +149,11 @@ class Judgements:
         plain = [s for s in self.scores if s.power == 0.0 and s.scale == best.scale]
         if not plain:
             return best
-        rival = self.best(plain)
-        gain, error = self.better_by(best, rival)
-        return best if gain > 0 and gain >= GAIN * error - 1e-12 else rival
+        rival = self._best(plain)
+        gains = np.subtract(self.scores[best], self.scores[rival])
+        error = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else 0.0
+        beaten = gains.mean() > 0 and gains.mean() >= GAIN * error - 1e-12
+        return best if beaten else rival
 
     def frame(self, size_name: str | None) -> dict[str, NDArray]:
         """Columns in the manner of scikit-learn's ``cv_results_``."""
@@ -170,42 +181,36 @@ def _column(values: list[Any]) -> NDArray:
 
 
 def holdouts(
-    validation: Any,
-    X: NDArray,
-    y: NDArray,
-    *,
-    classifier: bool,
-    random_state: Any,
-    kept: NDArray | None = None,
+    validation: Any, X: NDArray, y: NDArray, *, classifier: bool, random_state: Any
 ) -> Splits:
     """Pairs of (rows to learn from, rows that judge).
 
-    A share is drawn once when it holds a thousand rows, and up to twelve times when it holds fewer;
-    it holds 5000 rows at the most. An integer or a splitter is cross-validation. ``kept`` are
-    numbers of rows, all by default: a share and folds are drawn among these, a splitter is asked
-    for all rows, and the splits hold places among these.
+    An integer is so many folds, so that every row judges once, and a share is drawn once; both at
+    random, with as much of each class. 5000 rows of each judge at the most. A splitter is obeyed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ejop.tuning import holdouts
+    >>> y = np.repeat([0, 1], [8, 4])
+    >>> splits = holdouts(4, np.zeros((12, 1)), y, classifier=True, random_state=0)
+    >>> [np.bincount(y[held]).tolist() for _, held in splits]
+    [[2, 1], [2, 1], [2, 1], [2, 1]]
     """
-    if kept is not None and isinstance(validation, int | float):
-        X, y, kept = X[kept], y[kept], None
-    if not isinstance(validation, float):
-        splits = list(check_cv(validation, y, classifier=classifier).split(X, y))
-        return splits if kept is None else _renumbered(splits, kept, len(X))
-    n_held = int(np.clip(round(validation * len(X)), 1, MOST_ROWS))
-    draws = int(np.clip(-(-ENOUGH_ROWS // n_held), 1, MAX_DRAWS))
-    stratify = False
+    if not isinstance(validation, Real):
+        return list(check_cv(validation, y, classifier=classifier).split(X, y))
+    n, rng = len(X), check_random_state(random_state)
+    order = rng.permutation(n)
     if classifier:
-        counts = np.unique(y, return_counts=True)[1]
-        stratify = counts.min() >= 2 and n_held >= len(counts) and len(X) - n_held >= len(counts)
-    splitter = StratifiedShuffleSplit if stratify else ShuffleSplit
-    return list(splitter(draws, test_size=n_held, random_state=random_state).split(X, y))
-
-
-def _renumbered(splits: Splits, kept: NDArray, n: int) -> Splits:
-    """Splits of n rows as places among the rows that are kept."""
-    place = np.full(n, -1)
-    place[kept] = np.arange(len(kept))
-    found = [[place[rows] for rows in split] for split in splits]
-    return [(seen[seen >= 0], held[held >= 0]) for seen, held in found]
+        order = order[np.argsort(y[order], kind="stable")]
+    if isinstance(validation, Integral):
+        parts = [order[k::validation] for k in range(min(int(validation), n))]
+    else:
+        n_held = int(np.clip(round(float(validation) * n), 1, n - 1))
+        parts = [order[np.arange(n_held) * n // n_held]]
+    seen = [np.setdiff1d(np.arange(n), held) for held in parts]
+    few = [held if len(held) <= MOST_ROWS else rng.permutation(held)[:MOST_ROWS] for held in parts]
+    return list(zip(seen, map(np.sort, few), strict=True))
 
 
 @dataclass
@@ -214,13 +219,18 @@ class Search:
 
     Attributes
     ----------
-    scales : list of str
-    functions : list of str or function objects
+    scales : list of list of str
+        Of each list one is chosen in closed form and judged. The first is preferred where others
+        are as good.
+    functions : list of str or function objects, or None
+        None is kernel ridge with a bandwidth and a penalty in closed form, at every widening.
     powers : tuple of float
     ranks : list
     n_iter : int
-    prepare : callable
-        ``prepare(scale)`` is an unfitted scaler.
+    targets : Targets
+        Each output in units of its own.
+    seed : int
+        Draws the rows that choose in closed form.
     learn : callable
         ``learn(function, rows, row_numbers)`` is a fitted metric.
     judge : callable
@@ -229,12 +239,13 @@ class Search:
         ``progress(steps, total)`` walks through steps and tells how far it is.
     """
 
-    scales: list[str]
-    functions: list[Any]
+    scales: list[list[str]]
+    functions: list[Any] | None
     powers: tuple[float, ...]
     ranks: list[Any]
     n_iter: int
-    prepare: Callable[[str], Any]
+    targets: Targets
+    seed: int
     learn: Callable[[Any, NDArray, NDArray], Any]
     judge: Callable[..., Iterator[tuple[float, float, float]]]
     progress: Callable[[Iterator[Any], int], Iterator[Any]]
@@ -242,21 +253,24 @@ class Search:
     def run(self, X: NDArray, splits: Splits) -> tuple[Setting, Judgements]:
         """Score the grid; rounds beyond the first are tried while they gain.
 
-        The scale is chosen with the last function alone, and with fewer rows where there are
-        many; the other functions then follow at that scale.
+        Rows that no split learns from have no say in what is chosen in closed form.
         """
-        table = Judgements()
-        scale, functions = self._choose_scale(table, X, splits)
-        jobs = list(product(functions, splits))
-
-        def at_scale() -> Iterator[None]:
-            for function, (seen, held) in jobs:
-                yield from self._score_scaled(table, X, seen, held, scale, function)
-
-        self._walk(at_scale(), len(jobs))
+        learning = np.unique(np.concatenate([seen for seen, _ in splits]))
+        starts = self.chosen(X[learning], learning)
+        table, maps = Judgements(), [np.eye(X.shape[1])] * len(splits)
+        spectra = self._judge(table, X, splits, maps, starts)
         best = table.unless_plain_does(table.best())
-        for _ in range(1, self.n_iter):
-            challenger = self._next_round(table, X, splits, best)
+        while best.n_iter < self.n_iter:
+            found = zip(spectra[best.scale, best.function], maps, strict=True)
+            rank = {"power": best.power, "n_components": best.n_components}
+            maps = [components(*spectrum, **rank) @ L for spectrum, L in found]
+            functions = self.functions
+            if functions is None:
+                A = project(_scaled(best.scale, X, *splits[0])[0], maps[0])
+                functions = _widened(*self._machine(A, splits[0][0])[1:])
+            starts = [replace(best, function=f, earlier=best.rounds) for f in functions]
+            spectra = self._judge(table, X, splits, maps, starts)
+            challenger = table.best(best.n_iter + 1)
             if table.score(challenger) <= table.score(best):
                 break
             best = challenger
@@ -264,90 +278,106 @@ class Search:
 
     def untuned(self, size: float) -> tuple[Setting, Judgements]:
         """What is taken where there are too few rows to judge by."""
-        first = (self.scales[0], self.functions[0], self.powers[-1], self.ranks[0])
+        function = "kernel" if self.functions is None else self.functions[0]
+        first = (self.scales[0][0], function, self.powers[-1], self.ranks[0])
         return Setting(*first, size), Judgements()
 
-    def _choose_scale(self, table: Judgements, X: NDArray, splits: Splits) -> tuple[str, list[Any]]:
-        """The best scale for the last function, and the functions that are still to be judged."""
-        few = len(self.scales) > 1 and len(splits[0][0]) > SCALE_ROWS
-        trial = Judgements() if few else table
-        jobs = list(product(splits, self.scales))
+    def chosen(self, X: NDArray, rows: NDArray) -> list[Setting]:
+        """The scales and functions to judge, of rows with these numbers.
 
-        def scales() -> Iterator[None]:
-            for (seen, held), scale in jobs:
-                rows = _thinned(seen) if few else seen
-                yield from self._score_scaled(trial, X, rows, held, scale, self.functions[-1])
+        Scales are compared by kernel ridge at the bandwidth and penalty of its smallest
+        leave-one-out error. The first whose error is within one standard error of the smallest is
+        taken.
+        """
+        found = [self._best_scale(scales, X, rows) for scales in self.scales]
+        return [Setting(scale, f, 1.0, None, 0) for scale, functions in found for f in functions]
 
-        self._walk(scales(), len(jobs))
-        return trial.best().scale, self.functions if few else self.functions[:-1]
+    def _best_scale(self, scales: list[str], X: NDArray, rows: NDArray) -> tuple[str, list[Any]]:
+        """One of these scales, and the functions to judge there."""
+        if len(scales) == 1 and self.functions is not None:
+            return scales[0], self.functions
+        found: dict[str, tuple[NDArray, float, float]] = {}
+        for scale in scales:
+            try:
+                found[scale] = self._machine(make_scaler(scale).fit_transform(X), rows)
+            except np.linalg.LinAlgError:
+                if scale == scales[-1] and not found:
+                    raise
+        names = list(reversed(found))  # the last that is as good is taken
+        losses = np.stack([found[name][0] for name in names])
+        w = self.targets.take(self._sample(rows))[1]
+        weights = np.ones(losses.shape[1]) if w is None else w
+        floor = FLAT * float(np.average(losses, axis=1, weights=weights).min())
+        best = widest_within_one_error(np.arange(len(names)), losses, weights, floor)
+        scale = names[best]
+        return scale, self.functions or _widened(*found[scale][1:])
 
-    def _next_round(self, table: Judgements, X: NDArray, splits: Splits, best: Setting) -> Setting:
-        """The best setting of one more round, in the space of the best so far."""
-        earlier = (*best.earlier, (best.power, best.n_components))
-        start = replace(best, earlier=earlier)
-        for seen, held in splits:
-            A, B = self._scaled(X, seen, held, best.scale)
-            _, L, _ = self.mapped(start, A, seen, final=False)
-            parts = (project(A, L), seen, project(B, L), held)
-            self._walk(self._score(table, start, *parts), 1)
-        return table.best([s for s in table.scores if s.earlier == earlier])
+    def _sample(self, rows: NDArray) -> NDArray:
+        """Numbers of the rows that choose in closed form."""
+        return np.random.default_rng(self.seed).permutation(rows)[:SAMPLE]
 
-    def _walk(self, steps: Iterator[None], n_metrics: int) -> None:
-        """Go through the steps of some metrics: one to learn each, and one a power and rank."""
-        each = 1 + len(self.powers) * len(self.ranks)
-        for _ in self.progress(steps, n_metrics * each):
-            pass
+    def _machine(self, A: NDArray, rows: NDArray) -> tuple[NDArray, float, float]:
+        """Leave-one-out error of each row that chooses, bandwidth and penalty of kernel ridge."""
+        few = self._sample(rows)
+        Z = A[np.searchsorted(rows, few)].astype(np.float64, copy=False)
+        Y, w = self.targets.take(few)
+        R = Y - np.average(Y, axis=0, weights=w)
+        mean = 1.0 if w is None else float(w.mean())
+        problem = Regression(Z, R, None if w is None else w / mean)
+        losses, h, penalty, _ = choose(problem, "gaussian")
+        return losses, h, penalty * mean
 
-    def _score_scaled(
-        self, table: Judgements, X: NDArray, seen: NDArray, held: NDArray, scale: str, function: Any
-    ) -> Iterator[None]:
-        A, B = self._scaled(X, seen, held, scale)
-        yield from self._score(table, Setting(scale, function, 1.0, None, 0), A, seen, B, held)
-
-    def _scaled(
-        self, X: NDArray, seen: NDArray, held: NDArray, scale: str
-    ) -> tuple[NDArray, NDArray]:
-        scaler = self.prepare(scale).fit(X[seen])
-        return scaler.transform(X[seen]), scaler.transform(X[held])
-
-    def _score(
+    def _judge(
         self,
         table: Judgements,
-        start: Setting,
-        A: NDArray,
-        seen: NDArray,
-        B: NDArray,
-        held: NDArray,
-    ) -> Iterator[None]:
-        """One metric, and every power, rank and size of it."""
-        metric = self.learn(start.function, A, seen)
-        values, vectors = metric.eigenvalues_, metric.eigenvectors_
-        yield
-        for power in self.powers:
-            for r in self.ranks:
-                L = components(values, vectors, power=power, n_components=r)
-                for size, score, loss in self.judge(project(A, L), seen, project(B, L), held):
-                    setting = replace(start, power=power, n_components=r, size=size)
-                    table.add(setting, score, loss)
+        X: NDArray,
+        splits: Splits,
+        maps: list[NDArray],
+        starts: list[Setting],
+    ) -> dict[tuple[str, Any], list[tuple[NDArray, NDArray]]]:
+        """Score every power, rank and size on every split, in the space that its map makes.
+
+        What is returned are eigenvalues and eigenvectors of the metrics of each scale and function.
+        """
+        spectra: dict[Any, list[Any]] = {(one.scale, one.function): [] for one in starts}
+        grid, jobs = list(product(self.powers, self.ranks)), list(product(starts, range(len(maps))))
+
+        def steps() -> Iterator[None]:
+            for start, i in jobs:
+                seen, held = splits[i]
+                A, B = (project(Z, maps[i]) for Z in _scaled(start.scale, X, seen, held))
+                metric = self.learn(start.function, A, seen)
+                spectrum = metric.eigenvalues_, metric.eigenvectors_
+                spectra[start.scale, start.function].append(spectrum)
                 yield
+                for power, rank in grid:
+                    L = components(*spectrum, power=power, n_components=rank)
+                    for size, *found in self.judge(project(A, L), seen, project(B, L), held):
+                        point = replace(start, power=power, n_components=rank, size=size)
+                        table.add(point, *found)
+                    yield
 
-    def mapped(
-        self, setting: Setting, X: NDArray, rows: NDArray, *, final: bool = True
-    ) -> tuple[NDArray, NDArray, Any]:
-        """The linear map of a setting, that before its last round, and the last metric."""
-        L = np.eye(X.shape[1])
-        rounds = list(setting.earlier)
-        if final:
-            rounds.append((setting.power, setting.n_components))
-        before, metric = L, None
-        for power, r in rounds:
-            metric = self.learn(setting.function, project(X, L), rows)
-            before = L
-            values, vectors = metric.eigenvalues_, metric.eigenvectors_
-            L = components(values, vectors, power=power, n_components=r) @ L
-        return before if final else L, L, metric
+        for _ in self.progress(steps(), len(jobs) * (1 + len(grid))):
+            pass
+        return spectra
+
+    def mapped(self, setting: Setting, X: NDArray, rows: NDArray) -> tuple[NDArray, NDArray, Any]:
+        """The linear map before the last round of a setting, that after it, and its metric."""
+        before = L = np.eye(X.shape[1])
+        metric = None
+        for function, power, rank in setting.rounds:
+            metric = self.learn(function, project(X, L), rows)
+            spectrum = metric.eigenvalues_, metric.eigenvectors_
+            before, L = L, components(*spectrum, power=power, n_components=rank) @ L
+        return before, L, metric
 
 
-def _thinned(rows: NDArray) -> NDArray:
-    """Evenly spaced rows, few enough to compare scales quickly."""
-    return rows[np.linspace(0, len(rows) - 1, SCALE_ROWS).astype(int)]
+def _scaled(scale: str, X: NDArray, seen: NDArray, held: NDArray) -> tuple[NDArray, NDArray]:
+    """Rows to learn from and rows that judge, as the former say."""
+    scaler = make_scaler(scale).fit(X[seen])
+    return scaler.transform(X[seen]), scaler.transform(X[held])
+
+
+def _widened(h: float, penalty: float) -> list[RidgeFunction]:
+    """Kernel ridge at multiples of a bandwidth."""
+    return [RidgeFunction(bandwidth=float(m * h), penalty=float(penalty)) for m in WIDENINGS]

@@ -126,9 +126,9 @@ class DaskPredictor(OnCluster):
         spread = spread if spread is None else np.where(spread > 0, spread, 1)
         L = before = np.eye(rows.summary.n_features)
         scaled = metric = None
-        for power, rank in (*setting.earlier, (setting.power, setting.n_components)):
+        for function, power, rank in setting.rounds:
             mapped = rows.mapped(Prepared(scaler, L, spread, class_weights))
-            metric = self._configured(setting.function, rows.n, seed)
+            metric = self._configured(function, rows.n, seed)
             metric.n_features_in_ = mapped.summary.n_features
             metric.classes_ = np.arange(mapped.summary.n_outputs)
             self._function = fit_metric(client, metric, mapped, self.reduction).whole

@@ -19,7 +19,7 @@ from ejop.executors.threads import computing
 from ejop.neighbors import HALF, Votes
 from ejop.rows import require_labels
 from ejop.rules import RULES, Rule
-from ejop.tuning import Targets
+from ejop.tuning import FOLDS, Targets
 
 #: added to the predicted class's share, so that equal shares do not hide who won
 TIE = 1e-10
@@ -40,8 +40,9 @@ class EJOPClassifier(ClassifierMixin, Predictor):
     Nothing is iterative. ``components_`` is the metric of that average, so that what is explained
     is what predicts. See :class:`ejop.rules.RidgeRule`.
 
-    ``rule="knn"`` and ``"hnn"`` let near rows vote under the metric, as the paper does: function,
-    power and number of neighbours or radius are tuned on held-out rows.
+    ``rule="knn"`` and ``"hnn"`` let near rows vote under the metric, as the paper does: the
+    preparation of the columns, bandwidth and penalty follow from leave-one-out in closed form;
+    power and number of neighbours or radius are tuned on folds.
 
     ``y`` of shape (n_samples, n_labels) with columns of 0 and 1 is several labels a row
     (multi-label), for ``rule="ridge"``: :meth:`predict` gives such columns, :meth:`predict_proba`
@@ -56,10 +57,10 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         ``RadiusRule(empty="prior")``.
     function : {"auto", "kernel", "ball", "knn", "ridge"}, function object or model, default="auto"
         For "knn" and "hnn": the estimate of f that the metric is made from; a name or an object
-        means what it means in :class:`EJOP`. "auto" tries the kernel smoother, and kernel ridge at
-        the bandwidth of its smallest leave-one-out loss and at twice that
-        (``RidgeFunction(widening=1.0)`` and ``RidgeFunction(widening=2.0)``; ``"ridge"`` is in
-        between, ``RidgeFunction(widening=1.5)``, as in EJOP). Values of f are class shares already.
+        means what it means in :class:`EJOP`. "auto" tries kernel ridge at the bandwidth
+        and penalty of its smallest leave-one-out loss over a coarse grid, found once, and at twice
+        that bandwidth (``"ridge"`` is ``RidgeFunction(widening=1.5)``, as in EJOP, and chooses anew
+        for every fold). Values of f are class shares already.
         A softmax of them, the paper's and the default of EJOP, changes the size of derivatives, not
         which directions have any; the predictors use softmax=False. The rule "ridge" has
         functions of its own and refuses others.
@@ -71,12 +72,11 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         the energy, and is all for "ridge", whose predictions do not depend on it.
     scale : {"auto", "none", "standard", "robust", "hellinger", "quantile"}, default="auto"
         Preparation of the columns. For "ridge" "auto" standardises and offers columns by their
-        ranks too ("quantile"); for "knn" and "hnn" it tries none and standard. Both try hellinger
-        where columns are counts or shares of one whole.
-    validation : float, int or splitter, default=0.2
-        For "knn" and "hnn": the share of rows held out to tune on (drawn up to twelve times while
-        fewer than a thousand rows have judged, and 5000 rows at the most), or folds of
-        cross-validation.
+        ranks too ("quantile"); for "knn" and "hnn" leave-one-out of f chooses among none, standard
+        and quantile. Both try hellinger where columns are counts or shares of one whole.
+    validation : int, float or splitter, default=4
+        For "knn" and "hnn": so many folds, so that every row judges once; or the share of rows that
+        is held out, once; or a splitter. 5000 rows of a fold or share judge at the most.
     n_iter : int, default=1
         For "knn" and "hnn": rounds. Each learns f and the metric again in the space of the last,
         and is kept only if the held-out rows say so.
@@ -166,7 +166,7 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         power: float | str = "auto",
         n_components: int | float | str | None = None,
         scale: str = "auto",
-        validation: Any = 0.2,
+        validation: Any = FOLDS,
         n_iter: int = 1,
         class_weight: Any = None,
         refit: bool | str = True,

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -45,7 +46,7 @@ from ejop.scaling import (
 from ejop.sums import prepare
 from ejop.sums.engine import HOST, Engine, engines_for
 from ejop.sums.plan import make_plan
-from ejop.tuning import FUNCTIONS, POWERS, Search, Splits, Targets, holdouts, variance
+from ejop.tuning import FOLDS, POWERS, Search, Splits, Targets, holdouts, variance
 
 #: rows whose outer products make the metric of a predictor, at the most
 MAX_QUERIES = 2000
@@ -204,7 +205,7 @@ class Predictor(LinearMetricEstimator):
 
     def _refuse_what_does_not_apply(self) -> None:
         """Parameters that tune neighbours mean nothing to a rule that chooses for itself."""
-        for name, default in (("function", "auto"), ("validation", 0.2), ("n_iter", 1)):
+        for name, default in (("function", "auto"), ("validation", FOLDS), ("n_iter", 1)):
             value = getattr(self, name)
             if not (isinstance(value, str | Real) and value == default):
                 raise ValueError(
@@ -263,14 +264,15 @@ class Predictor(LinearMetricEstimator):
         if len(kept) < 5:
             return []
         classify = isinstance(self, ClassifierMixin)
-        splits = holdouts(
-            self.validation,
-            X,
-            np.ravel(y) if classify else y,
-            classifier=classify,
-            random_state=seed,
-            kept=None if len(kept) == len(X) else kept,
-        )
+        y = np.ravel(y) if classify else y
+        draw = partial(holdouts, self.validation, classifier=classify, random_state=seed)
+        if isinstance(self.validation, Real):
+            splits = draw(X[kept], y[kept])
+        else:  # a splitter is asked for all rows; those that are kept are counted
+            place = np.full(len(X), -1)
+            place[kept] = np.arange(len(kept))
+            every = [(place[a], place[b]) for a, b in draw(X, y)]
+            splits = [(a[a >= 0], b[b >= 0]) for a, b in every]
 
         def teaches(seen: NDArray) -> bool:
             rows = X[kept[seen]]
@@ -292,12 +294,13 @@ class Predictor(LinearMetricEstimator):
                 yield size, *self._evaluate(votes, targets, held)
 
         return Search(
-            scales=scale_candidates(X) if self.scale == "auto" else [self.scale],
-            functions=list(clone(FUNCTIONS, safe=False)) if automatic else [self.function],
+            scales=scale_candidates(X) if self.scale == "auto" else [[self.scale]],
+            functions=None if automatic else [self.function],
             powers=POWERS if self.power == "auto" else (float(self.power),),
             ranks=[self.n_components] if fixed_rank else [None, 0.9, 0.99],
             n_iter=self.n_iter,
-            prepare=make_scaler,
+            targets=Targets(targets.Y / self._units(targets), targets.w),
+            seed=seed,
             learn=lambda f, A, rows: self._learn(f, A, targets, rows, seed, device),
             judge=judge,
             progress=self._tracked,
@@ -343,7 +346,7 @@ class Predictor(LinearMetricEstimator):
     ) -> None:
         """Learn the chosen setting from the rows that are kept, part of those of the targets."""
         setting = self.best_setting_
-        scaler = search.prepare(setting.scale).fit(rows)
+        scaler = make_scaler(setting.scale).fit(rows)
         Z = scaler.transform(rows)
         before, L, metric = search.mapped(setting, Z, part)
         Y, w = targets.take(part)

@@ -16,7 +16,7 @@ from ejop.executors.threads import computing
 from ejop.neighbors import Votes
 from ejop.rows import targets_like
 from ejop.rules import Rule
-from ejop.tuning import Targets
+from ejop.tuning import FOLDS, Targets
 
 
 class EGOPRegressor(RegressorMixin, Predictor):
@@ -40,7 +40,7 @@ class EGOPRegressor(RegressorMixin, Predictor):
     power : float or "auto", default="auto"
     n_components : int, float, "gap", "auto" or None, default=None
     scale : {"auto", "none", "standard", "robust", "hellinger", "quantile"}, default="auto"
-    validation : float, int or splitter, default=0.2
+    validation : int, float or splitter, default=4
         For "knn" and "hnn".
     n_iter : int, default=1
         For "knn" and "hnn".
@@ -74,7 +74,7 @@ class EGOPRegressor(RegressorMixin, Predictor):
         power: float | str = "auto",
         n_components: int | float | str | None = None,
         scale: str = "auto",
-        validation: Any = 0.2,
+        validation: Any = FOLDS,
         n_iter: int = 1,
         refit: bool | str = True,
         device: Any = None,

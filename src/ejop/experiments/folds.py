@@ -14,6 +14,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler, normalize
 from ejop.datasets import load_dataset, load_digits
 from ejop.experiments.paper_tables import PAPER_DATASETS, DataSet
 from ejop.scaling import HellingerScaler
+from ejop.tuning import FOLDS
 
 #: neighbours of Table 1, which the paper does not tune
 MNIST_NEIGHBORS = 7
@@ -30,7 +31,7 @@ class Fold:
         Training rows; where ``held`` is given, rows that tune follow those to learn from.
     X_test, y_test : ndarray
     held : int
-        Last training rows that only tune; 0 where a share of the training rows is drawn for that.
+        Last training rows that only tune; 0 where folds of all training rows do that.
     n_neighbors : int or None
         Where it is not tuned.
     device : str or None
@@ -49,7 +50,7 @@ class Fold:
     def validation(self) -> Any:
         """As the predictors take it."""
         if not self.held:
-            return 0.2
+            return FOLDS
         return PredefinedSplit(np.repeat([-1, 0], [len(self.X) - self.held, self.held]))
 
     @property

@@ -23,7 +23,7 @@ from ejop.experiments.folds import Fold
 from ejop.functions import RidgeFunction
 from ejop.learners import ITML, LMNN, MLR, ReliefF, knn_error
 from ejop.rules import NEIGHBORS, KNeighborsRule, RadiusRule, Rule
-from ejop.tuning import holdouts
+from ejop.tuning import FOLDS, holdouts
 
 #: the paper learns its competitors' metrics for so many neighbours
 LEARNED_NEIGHBORS = 5
@@ -232,7 +232,7 @@ def _tuned_neighbors(learn: Callable[..., NDArray], fold: Fold, seed: int) -> in
     """k with the smallest error on held-out rows, the smallest such k."""
     labels = np.unique(fold.y, return_inverse=True)[1]
     errors = np.zeros(len(NEIGHBORS))
-    for a, b in holdouts(0.2, fold.X, labels, classifier=True, random_state=seed):
+    for a, b in holdouts(FOLDS, fold.X, labels, classifier=True, random_state=seed):
         L = learn(fold.X[a], fold.y[a])
         part = Fold(fold.X[a], fold.y[a], fold.X[b], fold.y[b])
         errors += [fold_error(L, part, k) for k in NEIGHBORS]

@@ -12,6 +12,7 @@ from typing import Any
 from sklearn.base import clone
 
 from ejop.rules._kernel_ridge import RidgeRule
+from ejop.rules._machines import Regression, choose
 from ejop.rules._rule import Rule
 from ejop.rules._voting import NEIGHBORS, RADII, KNeighborsRule, NeighborsRule, RadiusRule
 
@@ -22,8 +23,10 @@ __all__ = [
     "KNeighborsRule",
     "NeighborsRule",
     "RadiusRule",
+    "Regression",
     "RidgeRule",
     "Rule",
+    "choose",
     "make_rule",
 ]
 

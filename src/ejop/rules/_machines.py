@@ -81,10 +81,13 @@ class Regression:
 
     def loss(self, residual: Any) -> float:
         """Mean over rows of the squared residual."""
-        squares = (residual**2).sum(1)
+        return self.mean((residual**2).sum(1))
+
+    def mean(self, losses: Any) -> float:
+        """Mean over rows."""
         if self.w is not None:
-            squares = squares * self.w / self.w.mean()
-        return float(squares.mean())
+            losses = losses * self.w / self.w.mean()
+        return float(losses.mean())
 
     def distances(self, kernel: str) -> tuple[Centers, Any]:
         """Centres on the rows, and the distances between them."""
@@ -129,9 +132,9 @@ def matrix(centers: Centers, D: Any, h: float, *, keep: bool = True) -> Any:
 
 
 class Choice(NamedTuple):
-    """The best bandwidth and penalty of a grid: their places in it, and their loss."""
+    """The best bandwidth and penalty of a grid, their places in it, and each row's loss."""
 
-    loss: float
+    losses: Any
     h: float
     penalty: float
     place: tuple[int, int]
@@ -149,7 +152,7 @@ def choose(problem: Regression, kernel: str, near: tuple[int, int] | None = None
     unit = unit if centers.linear else np.sqrt(unit)
     unit = unit if unit > 0 else 1.0
     widths = WIDTHS[kernel]
-    tried: dict[tuple[int, int], float] = {}
+    tried: dict[tuple[int, int], Any] = {}
 
     def loss(place: tuple[int, int]) -> float:
         if place not in tried:
@@ -157,10 +160,10 @@ def choose(problem: Regression, kernel: str, near: tuple[int, int] | None = None
             try:
                 L = problem.factor(matrix(centers, D, unit * widths[i]), PENALTIES[j])
             except np.linalg.LinAlgError:
-                tried[place] = np.inf
+                tried[place] = problem.engine.array(np.full(len(problem), np.inf))
                 return np.inf
-            tried[place] = problem.loss(problem.left_out(L, problem.solution(L)))
-        return tried[place]
+            tried[place] = (problem.left_out(L, problem.solution(L)) ** 2).sum(1)
+        return problem.mean(tried[place])
 
     best = near or min(((i, FIRST) for i in range(len(widths))), key=loss)
     while True:
@@ -171,7 +174,7 @@ def choose(problem: Regression, kernel: str, near: tuple[int, int] | None = None
         if loss(step) >= loss(best):
             break
         best = step
-    if not np.isfinite(tried[best]):
+    if not np.isfinite(loss(best)):
         raise np.linalg.LinAlgError(f"no bandwidth and penalty of the {kernel} kernel will do.")
     return Choice(tried[best], unit * widths[best[0]], PENALTIES[best[1]], best)
 
