@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -83,7 +84,7 @@ class QuantileColumns(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         rows = validate_data(self, X, dtype=[np.float64, np.float32])
         self.ranks_ = QuantileTransformer(
             n_quantiles=min(MAX_QUANTILES, len(rows)),
-            output_distribution="normal",
+            output_distribution="uniform",  # "normal" takes values within 1e-7 for equal
             random_state=0,
         ).set_output(transform="default")
         self.ranks_.fit(rows)
@@ -93,7 +94,7 @@ class QuantileColumns(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def transform(self, X: ArrayLike) -> NDArray:
         """Ranks as standard normal values."""
         rows = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        return np.clip(self.ranks_.transform(rows), -FARTHEST, FARTHEST)
+        return np.clip(ndtri(self.ranks_.transform(rows)), -FARTHEST, FARTHEST)
 
     def slopes(self, X: NDArray) -> NDArray:
         """How fast each value changes with its column, over half a standard deviation, (m, d)."""

@@ -300,6 +300,11 @@ def weights_of_classes(class_weight: Any, classes: NDArray, totals: NDArray) -> 
     >>> weights_of_classes({"b": 5.0}, np.array(["a", "b"]), np.array([3.0, 1.0]))
     array([1., 5.])
     """
-    if class_weight == "balanced":
+    if isinstance(class_weight, str):  # "balanced"
         return totals.sum() / (len(totals) * totals)
-    return compute_sample_weight(class_weight, classes)
+    found = compute_sample_weight(class_weight, classes)
+    if not (np.isfinite(found) & (found >= 0)).all():
+        raise ValueError(
+            f"`class_weight`={class_weight!r} must hold numbers that are finite and not negative."
+        )
+    return found

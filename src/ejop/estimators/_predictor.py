@@ -27,12 +27,12 @@ from ejop._sklearn import (
 from ejop.arrays import device_of, follow, to_host
 from ejop.estimators._linear import LinearMetricEstimator
 from ejop.executors.expectation import Averager, Terms
-from ejop.executors.threads import computing
+from ejop.executors.threads import at_most, computing
 from ejop.functions import NeighborsSmoother
 from ejop.metric import components, project
 from ejop.neighbors import Votes, nearest
 from ejop.progress import fit_task, track
-from ejop.rows import require_balance, require_spans, whole_block
+from ejop.rows import as_labels, require_balance, require_spans, whole_block
 from ejop.rules import RULES, Rule, make_rule
 from ejop.scaling import (
     SCALERS,
@@ -43,6 +43,7 @@ from ejop.scaling import (
     slopes,
 )
 from ejop.sums import prepare
+from ejop.sums.engine import as_device
 from ejop.sums.plan import make_plan
 from ejop.tuning import FUNCTIONS, POWERS, Search, Splits, Targets, holdouts, variance
 
@@ -138,35 +139,38 @@ class Predictor(LinearMetricEstimator):
             kept = np.flatnonzero(w)
             rows, y, w = rows[kept], y[kept], w[kept]
         targets, rule = self._targets(y, w), make_rule(self.rule)
-        if rule.chooses:
-            self._fit_chosen(rule, rows, targets, seed)
-            self.kept_ = kept
-            return self
-        splits = self._splits(*every, kept, targets, seed)
-        search = self._search(rule, rows, targets, splits, seed, device)
-        self._tune(rule, search, rows, splits)
-        if self.refit:
-            part = splits[0][0] if self.refit == "train" and splits else np.arange(len(rows))
-            self._refit(rule, search, rows[part], targets, part, device)
-            self.kept_ = kept[part]
+        with at_most(self.n_jobs):
+            if rule.chooses:
+                self._fit_chosen(rule, rows, targets, seed)
+                self.kept_ = kept
+                return self
+            splits = self._splits(*every, kept, targets, seed)
+            search = self._search(rule, rows, targets, splits, seed, device)
+            self._tune(rule, search, rows, splits)
+            if self.refit:
+                part = splits[0][0] if self.refit == "train" and splits else np.arange(len(rows))
+                self._refit(rule, search, rows[part], targets, part, device)
+                self.kept_ = kept[part]
         return self
 
     def _fit_chosen(self, rule: Any, rows: NDArray, targets: Targets, seed: int) -> None:
         """Let a rule choose its machines; the metric is that of their mean."""
         self._refuse_what_does_not_apply()
         units = self._units(targets)
+        limit = as_device(self.device).memory_limit
+        rows = rows.astype(np.float64, copy=False)  # beside an outlier float32 loses the others
         best: Any = None
         with fit_task(self, type(self).__name__, None):
             for scale, preparations in self._preparations(rows):
                 scaler = make_scaler(scale).fit(rows)
                 block = whole_block(scaler.transform(rows), targets.Y, targets.w)
-                tried = clone(rule).learn(block, preparations, seed, units, self._tracked)
+                tried = clone(rule).learn(block, preparations, seed, units, self._tracked, limit)
                 if best is None or tried.loss_ < best[0].loss_:
                     best = tried, scale, scaler, block
         rule, scale, scaler, block = best
         rule.hold(None, targets.Y, targets.w)
         metric = self._metric("ridge", seed).set_params(step="analytic", n_jobs=self.n_jobs)
-        mean_metric(metric, rule.function_, units, seed)
+        mean_metric(metric, rule.function_, units, seed, limit)
         metric.plan_.notes += rule.notes_
         values, vectors = metric.eigenvalues_, metric.eigenvectors_
         power = 1.0 if self.power == "auto" else float(self.power)
@@ -235,11 +239,19 @@ class Predictor(LinearMetricEstimator):
             )
         if w is not None:
             require_balance(w)
+        some = rows if w is None else rows[w > 0]
+        if not (some != some[0]).any():
+            raise ValueError(
+                "`X` has no two distinct rows (all rows are equal), so nothing can be learned from "
+                "it; check the columns that were passed."
+            )
         return rows, y, w
 
     def _checked(self, X: Any, y: Any, **checks: Any) -> tuple[NDArray, NDArray]:
         """Rows and targets as arrays, of one length and finite."""
         try:
+            if isinstance(self, ClassifierMixin):
+                y = as_labels(y)
             return validate_data(
                 self, X, y, dtype=[np.float64, np.float32], multi_output=True, **checks
             )
@@ -406,6 +418,8 @@ class Predictor(LinearMetricEstimator):
         """
         self._check_fitted()
         rows = validate_data(self, to_host(X), reset=False, dtype=[np.float64, np.float32])
+        if self.rule_.chooses:
+            rows = rows.astype(np.float64, copy=False)
         return scaled(self.scaler_, rows)
 
     def get_mahalanobis_matrix(self) -> NDArray:
@@ -480,7 +494,8 @@ class Predictor(LinearMetricEstimator):
     def _votes(self, X: ArrayLike) -> Votes:
         Z = self.scale_rows(X)
         Z = Z if self.rule_.chooses else project(Z, self.components_)
-        return self.rule_.votes(Z, device=self._place(X))
+        with at_most(self.n_jobs):
+            return self.rule_.votes(Z, device=self._place(X))
 
     def _place(self, X: Any) -> Any:
         """Where to compute: on ``device``, else where X is; by name, so that nothing of torch is
@@ -509,7 +524,9 @@ class Predictor(LinearMetricEstimator):
         check_is_fitted(self)
 
 
-def mean_metric(metric: Any, function: Any, units: NDArray | float, seed: int) -> None:
+def mean_metric(
+    metric: Any, function: Any, units: NDArray | float, seed: int, limit: int | None = None
+) -> None:
     """Fit an EJOP or EGOP to a function that is solved already.
 
     Real targets count in ``units`` of their own, so that several weigh alike.
@@ -521,8 +538,8 @@ def mean_metric(metric: Any, function: Any, units: NDArray | float, seed: int) -
         replace(one, coefficients=one.coefficients / units) for one in function.members_
     ]
     rows = np.random.default_rng(seed).permutation(n)[:MAX_QUERIES]
-    form = prepare(relative, None, n_queries=len(rows))
-    plan = make_plan(form, len(rows), n_jobs=metric.n_jobs)
+    form = prepare(relative, None, budget=limit, n_queries=len(rows))
+    plan = make_plan(form, len(rows), n_jobs=metric.n_jobs, memory_limit=limit)
     total, _ = Averager([form], plan, Terms(leave_one_out=False)).add(rows)
     plan.n_queries = total.count
     metric.n_features_in_ = summary.n_features

@@ -14,7 +14,7 @@ from ejop.estimators._ejop import EGOP
 from ejop.estimators._predictor import Predictor
 from ejop.executors.threads import computing
 from ejop.neighbors import Votes
-from ejop.rows import targets_like
+from ejop.rows import require_target_span, targets_like
 from ejop.rules import Rule
 from ejop.tuning import Targets
 
@@ -119,6 +119,7 @@ class EGOPRegressor(RegressorMixin, Predictor):
         Y = targets_like(y[:, None] if self._flat else y, np.dtype(np.float64))
         if not np.ptp(Y, axis=0).any():
             raise ValueError("`y` is constant, so no direction can change the answer.")
+        require_target_span(Y.min(0), Y.max(0), Y.dtype)
         return Targets(Y, w)
 
     def _labels(self, targets: Targets, rows: NDArray) -> NDArray:

@@ -22,6 +22,7 @@ from ejop.rows import Block, Summary, whole_block
 from ejop.rules._machines import FOLDS, MAPS, Candidate, Regression, coefficients, judged
 from ejop.rules._rule import Kth, Rule
 from ejop.scaling import QuantileColumns
+from ejop.sums.plan import format_bytes
 
 #: rows that every candidate is tried on; those that do best there are tried on all
 SAMPLE = 600
@@ -36,6 +37,8 @@ FLOORS = (0.001, 0.003, 0.01, 0.03, 0.06, 0.1, 0.2)
 COLUMNS = {"plain": "as they are", "quantile": "by their ranks"}
 #: rows from which one system is solved at a time, by all threads
 ONE_AT_A_TIME = 4_600
+#: matrices of a kernel that are held at once while a machine is judged, and while one is solved
+JUDGED_HELD, SOLVED_HELD = 5, 3
 
 
 def _log_loss(values: NDArray, Y: NDArray) -> float:
@@ -106,6 +109,8 @@ class MachineSearch:
         Time (``time.monotonic``) after which nothing new is begun.
     rank : callable, optional
         ``rank(honest, rows)`` is the loss of predictions of some rows; their squared error without.
+    memory_limit : int, optional
+        Bytes that matrices of machines side by side may take.
     notes : list of str
     """
 
@@ -116,6 +121,7 @@ class MachineSearch:
     seed: int
     deadline: float = np.inf
     rank: Callable[[NDArray, NDArray], float] | None = None
+    memory_limit: int | None = None
     notes: list[str] = field(default_factory=list)
 
     def run(self, progress: Callable[[Iterable[Any], int], Iterator[Any]]) -> list[Judged]:
@@ -154,7 +160,7 @@ class MachineSearch:
         done, whatever the time."""
         fold = np.random.default_rng(self.seed + 1).permutation(len(rows)) % min(FOLDS, len(rows))
         sample = np.arange(min(len(rows), SAMPLE))
-        threads = 1 if len(rows) > ONE_AT_A_TIME else n_threads(None, len(rows) ** 3 * len(jobs))
+        threads = self._threads(len(rows), JUDGED_HELD, len(jobs))
         work = partial(self._one, rows=rows, fold=fold, sample=sample, first=jobs[0])
         found: list[Judged] = []
         for part in progress(stream(work, jobs, threads), len(jobs)):
@@ -184,6 +190,13 @@ class MachineSearch:
         except np.linalg.LinAlgError as error:
             return f"{kernel} kernel on {name} columns was passed over: {error}"
 
+    def _threads(self, n: int, held: int, n_parts: int) -> int:
+        """Machines of n rows that are worked on side by side."""
+        threads = 1 if n > ONE_AT_A_TIME else n_threads(None, n**3 * n_parts)
+        if self.memory_limit is None:
+            return threads
+        return max(1, min(threads, self.memory_limit // (8 * held * n * n)))
+
     def _ranked(self, found: Candidate, rows: NDArray) -> Candidate:
         return found if self.rank is None else replace(found, loss=self.rank(found.honest, rows))
 
@@ -195,8 +208,7 @@ class MachineSearch:
             rng = np.random.default_rng(self.seed + 3)
             centers = np.sort(rng.choice(n, MOST_ROWS, replace=False))
             self.notes.append(f"machines are solved for {MOST_ROWS} of {n} rows, drawn at random")
-        size = min(n, MOST_ROWS)
-        threads = 1 if size > ONE_AT_A_TIME else n_threads(None, size**3 * len(chosen))
+        threads = self._threads(min(n, MOST_ROWS), SOLVED_HELD, len(chosen))
         found = stream(partial(self._member, centers=centers), chosen, threads)
         solved = [one for one in found if one is not None]
         if not solved:
@@ -312,6 +324,7 @@ class RidgeRule(Rule):
         seed: int,
         units: NDArray | float = 1.0,
         progress: Callable[[Iterable[Any], int], Iterator[Any]] = lambda parts, n: iter(parts),
+        memory_limit: int | None = None,
     ) -> RidgeRule:
         """Choose the machines for scaled rows, and solve them.
 
@@ -325,8 +338,11 @@ class RidgeRule(Rule):
             What each target is divided by while machines are compared: its standard deviation.
         progress : callable, optional
             Wraps the parts of the search: ``progress(parts, n_parts)``.
+        memory_limit : int, optional
+            Bytes that kernel matrices may take; where one machine takes more, nothing is begun.
         """
         self._validate_params()
+        _require_room(len(block), memory_limit)
         strange = [kernel for kernel in self.kernels if kernel not in MAPS]
         if strange or not self.kernels:
             raise ValueError(f"`kernels` must be some of {list(MAPS)}, got {self.kernels!r}.")
@@ -344,6 +360,7 @@ class RidgeRule(Rule):
             seed,
             np.inf if self.time_limit is None else time.monotonic() + self.time_limit,
             None if self.scoring is None else partial(self._ranking_loss, block.Y, summary, units),
+            memory_limit,
         )
         ranked = search.run(progress)
         chosen = ranked[: self.n_members]
@@ -447,6 +464,18 @@ class RidgeRule(Rule):
     def judge(self, Z: NDArray, sizes: Sequence[float], device: Any = None) -> Iterator[Votes]:
         """Values at new rows, once."""
         yield self.fit(self.rows_, self.targets_, self.weights_).votes(Z)
+
+
+def _require_room(n: int, memory_limit: int | None) -> None:
+    """Compare what one machine takes with the limit."""
+    judged, solved = min(n, HONEST_ROWS), min(n, MOST_ROWS)
+    needed = 8 * max(JUDGED_HELD * judged**2, SOLVED_HELD * solved**2)
+    if memory_limit is not None and needed > memory_limit:
+        raise MemoryError(
+            f"`memory_limit`={format_bytes(memory_limit)} is too little: a kernel machine on {n} "
+            f"rows takes {format_bytes(needed)}; raise it, learn from fewer rows, or use "
+            "rule='knn'."
+        )
 
 
 def _compact(coefficients: NDArray) -> NDArray:

@@ -156,7 +156,7 @@ def choose(problem: Regression, kernel: str) -> tuple[float, float, float]:
         around = [(i, j - 1), (i, j + 1), (i - 1, j), (i + 1, j)]
         inside = [(a, b) for a, b in around if 0 <= a < len(widths) and 0 <= b < len(PENALTIES)]
         step = min(inside, key=loss)
-        if loss(step) >= loss(best):
+        if not loss(step) < loss(best):
             break
         best = step
     if not np.isfinite(tried[best]):
