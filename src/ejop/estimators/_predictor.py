@@ -32,7 +32,7 @@ from ejop.functions import NeighborsSmoother
 from ejop.metric import components, project
 from ejop.neighbors import Votes, nearest
 from ejop.progress import fit_task, track
-from ejop.rows import as_labels, require_balance, require_spans, whole_block
+from ejop.rows import as_labels, require_balance, require_sizes, require_spans, whole_block
 from ejop.rules import RULES, Rule, make_rule
 from ejop.scaling import (
     SCALERS,
@@ -43,7 +43,7 @@ from ejop.scaling import (
     slopes,
 )
 from ejop.sums import prepare
-from ejop.sums.engine import as_device
+from ejop.sums.engine import engines_for
 from ejop.sums.plan import make_plan
 from ejop.tuning import FUNCTIONS, POWERS, Search, Splits, Targets, holdouts, variance
 
@@ -157,7 +157,7 @@ class Predictor(LinearMetricEstimator):
         """Let a rule choose its machines; the metric is that of their mean."""
         self._refuse_what_does_not_apply()
         units = self._units(targets)
-        limit = as_device(self.device).memory_limit
+        _, limit = engines_for(self.device, rows)  # a device that is not there is refused
         rows = rows.astype(np.float64, copy=False)  # beside an outlier float32 loses the others
         best: Any = None
         with fit_task(self, type(self).__name__, None):
@@ -418,6 +418,7 @@ class Predictor(LinearMetricEstimator):
         """
         self._check_fitted()
         rows = validate_data(self, to_host(X), reset=False, dtype=[np.float64, np.float32])
+        require_sizes(rows.min(0), rows.max(0), rows.dtype)
         if self.rule_.chooses:
             rows = rows.astype(np.float64, copy=False)
         return scaled(self.scaler_, rows)
@@ -456,9 +457,9 @@ class Predictor(LinearMetricEstimator):
             rows = project(self.metric_estimator_.function_.X_, self.components_)
         shown = min(SHOWN_NEIGHBORS, len(rows))
         k = getattr(self.rule_, "n_neighbors_", shown) if n_neighbors is None else n_neighbors
-        if not 1 <= k <= len(rows):
+        if not isinstance(k, Integral) or not 1 <= k <= len(rows):
             raise ValueError(
-                f"`n_neighbors`={k} must lie between 1 and the number of training rows, "
+                f"`n_neighbors`={k} must be a whole number from 1 to that of training rows, "
                 f"{len(rows)}."
             )
         distances, indices = nearest(Z, rows, k, device=self._place(X))
@@ -506,7 +507,7 @@ class Predictor(LinearMetricEstimator):
     def _honest_rule(self, coverage: float) -> Any:
         """The rule, if it has judged itself by rows it had not seen."""
         self._check_fitted()
-        if not 0 < coverage < 1:
+        if not isinstance(coverage, Real) or not 0 < coverage < 1:
             raise ValueError(f"`coverage` must lie between 0 and 1, got {coverage!r}.")
         if not hasattr(self.rule_, "honest_"):
             raise ValueError(
