@@ -1,5 +1,7 @@
 """Nothing is silently wrong: every case gives a right answer or a clear error."""
 
+from collections import Counter
+
 import pytest
 
 import reliability
@@ -20,5 +22,8 @@ def test_fault(fault):
     assert found.fine, found
 
 
-def test_enough_was_tried():
+def test_many_and_different_things_are_tried():
     assert len(CASES) >= 400
+    doors = {case.door for case in CASES}
+    assert doors >= {"estimators", "functions", "predictors", "theory", "command line", "files"}
+    assert not [name for name, count in Counter(case.id for case in CASES).items() if count > 1]

@@ -457,7 +457,7 @@ class Predictor(LinearMetricEstimator):
             rows = project(self.metric_estimator_.function_.X_, self.components_)
         shown = min(SHOWN_NEIGHBORS, len(rows))
         k = getattr(self.rule_, "n_neighbors_", shown) if n_neighbors is None else n_neighbors
-        if not isinstance(k, Integral) or not 1 <= k <= len(rows):
+        if not isinstance(k, int | np.integer) or not 1 <= k <= len(rows):
             raise ValueError(
                 f"`n_neighbors`={k} must be a whole number from 1 to that of training rows, "
                 f"{len(rows)}."

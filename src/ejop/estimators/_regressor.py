@@ -117,6 +117,8 @@ class EGOPRegressor(RegressorMixin, Predictor):
         y = check_y(y, multi_output=True, y_numeric=True)
         self._flat = y.ndim == 1
         Y = targets_like(y[:, None] if self._flat else y, np.dtype(np.float64))
+        if not np.isfinite(Y).all():  # None among objects is NaN only now
+            raise ValueError("Input y contains NaN or infinity; drop these rows, or fill the gaps.")
         if not np.ptp(Y, axis=0).any():
             raise ValueError("`y` is constant, so no direction can change the answer.")
         require_target_span(Y.min(0), Y.max(0), Y.dtype)
