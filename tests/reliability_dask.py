@@ -23,7 +23,13 @@ def client() -> Any:
 
     stack = ExitStack()
     cluster = stack.enter_context(
-        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None)
+        LocalCluster(
+            n_workers=1,
+            threads_per_worker=1,
+            processes=False,
+            dashboard_address=None,
+            silence_logs=50,
+        )
     )
     found = stack.enter_context(Client(cluster, set_as_default=False))
     atexit.register(stack.close)

@@ -403,10 +403,12 @@ class Summary:
         require_target_span(self.Y.low, self.Y.high, self.dtype)
 
 
-def require_target_span(low: NDArray, high: NDArray, dtype: np.dtype) -> None:
+def require_target_span(
+    low: NDArray, high: NDArray, dtype: np.dtype, least: float | None = None
+) -> None:
     """Refuse targets within these bounds if squares of their differences are no numbers."""
     span = float((high.astype(np.float64) - low).max())
-    if 0 < span < SIZES[np.dtype(dtype)][0]:
+    if 0 < span < (SIZES[np.dtype(dtype)][0] if least is None else least):
         raise ValueError(
             f"`y` spans no more than {span:.3g}, too little for squares in {np.dtype(dtype)}; "
             "scale it, for instance with StandardScaler."

@@ -417,10 +417,18 @@ class Predictor(LinearMetricEstimator):
         Z : ndarray of shape (n_samples, n_features)
         """
         self._check_fitted()
-        rows = validate_data(self, to_host(X), reset=False, dtype=[np.float64, np.float32])
+        rows = self._rows(X)
+        return self._scaled(rows).astype(rows.dtype, copy=False)
+
+    def _rows(self, X: ArrayLike) -> NDArray:
+        """New rows as an array, of sizes that squares can hold."""
+        rows: NDArray = validate_data(self, to_host(X), reset=False, dtype=[np.float64, np.float32])
         require_sizes(rows.min(0), rows.max(0), rows.dtype)
-        if self.rule_.chooses:
-            rows = rows.astype(np.float64, copy=False)
+        return rows
+
+    def _scaled(self, rows: NDArray) -> NDArray:
+        """Scaled rows, in float64 for a rule that was learned in it."""
+        rows = rows.astype(np.float64, copy=False) if self.rule_.chooses else rows
         return scaled(self.scaler_, rows)
 
     def get_mahalanobis_matrix(self) -> NDArray:
@@ -462,7 +470,7 @@ class Predictor(LinearMetricEstimator):
                 f"`n_neighbors`={k} must be a whole number from 1 to that of training rows, "
                 f"{len(rows)}."
             )
-        distances, indices = nearest(Z, rows, k, device=self._place(X))
+        distances, indices = nearest(Z, rows, int(k), device=self._place(X))
         return follow(distances, X), follow(self.kept_[indices], X)
 
     @computing
@@ -493,7 +501,8 @@ class Predictor(LinearMetricEstimator):
         return project(self.scale_rows(X), self.components_)
 
     def _votes(self, X: ArrayLike) -> Votes:
-        Z = self.scale_rows(X)
+        self._check_fitted()
+        Z = self._scaled(self._rows(X))
         Z = Z if self.rule_.chooses else project(Z, self.components_)
         with at_most(self.n_jobs):
             return self.rule_.votes(Z, device=self._place(X))

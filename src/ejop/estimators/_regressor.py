@@ -18,6 +18,9 @@ from ejop.rows import require_target_span, targets_like
 from ejop.rules import Rule
 from ejop.tuning import Targets
 
+#: targets are divided by their standard deviation, so that only its square must be a number
+LEAST_SPAN = 1e-150
+
 
 class EGOPRegressor(RegressorMixin, Predictor):
     """Real targets of new rows, with bounds that hold, in seconds and with no settings.
@@ -121,7 +124,7 @@ class EGOPRegressor(RegressorMixin, Predictor):
             raise ValueError("Input y contains NaN or infinity; drop these rows, or fill the gaps.")
         if not np.ptp(Y, axis=0).any():
             raise ValueError("`y` is constant, so no direction can change the answer.")
-        require_target_span(Y.min(0), Y.max(0), Y.dtype)
+        require_target_span(Y.min(0), Y.max(0), Y.dtype, LEAST_SPAN)
         return Targets(Y, w)
 
     def _labels(self, targets: Targets, rows: NDArray) -> NDArray:
