@@ -97,12 +97,13 @@ def mean_outer_product(J, w=None):
 class Exact:
     """Values of f at shifted points in long double, from differences of the rows alone.
 
-    ``function`` is a name of ``KERNELS``, "knn" or "ridge"; ``h`` the bandwidth or the number of
-    neighbours.
+    ``function`` is a name of ``KERNELS``, "knn", "ridge", "laplace ridge" or "l1 ridge"; ``h`` the
+    bandwidth or the number of neighbours.
     """
 
     def __init__(self, function, X, Y, h, penalty=None):
         self.function, self.penalty = function, penalty
+        self.is_ridge = function.endswith("ridge")
         self.h = h if function == "knn" else np.longdouble(h)
         self.X, self.Y = X.astype(np.longdouble), Y.astype(np.longdouble)
 
@@ -112,13 +113,23 @@ class Exact:
         t = np.longdouble(t)
         return (apart**2).sum(1) + (2 * t * apart[:, j] + t * t)
 
+    def ridge_kernel(self, x, rows, j=0, t=0.0):
+        """Kernel of ridge between x + t e_j and some rows."""
+        if self.function == "l1 ridge":
+            apart = x - self.X[rows]
+            apart[:, j] += np.longdouble(t)
+            return np.exp(-np.abs(apart).sum(1) / self.h)
+        D = np.maximum(self.squared(x, rows, j, t), 0)
+        return np.exp(-D / (2 * self.h**2) if self.function == "ridge" else -np.sqrt(D) / self.h)
+
     def value(self, x, leave, j=0, t=0.0):
         rows = _others(len(self.X), leave)
         D = self.squared(x.astype(np.longdouble), rows, j, t)
         if self.function == "knn":
             return self.Y[rows[np.argsort(D, kind="stable")[: self.h]]].mean(0)
-        if self.function == "ridge":
-            return self.Y.mean(0) + np.exp(-D / (2 * self.h**2)) @ self.coefficients(leave)
+        if self.is_ridge:
+            K = self.ridge_kernel(x.astype(np.longdouble), rows, j, t)
+            return self.Y.mean(0) + K @ self.coefficients(leave)
         if self.function == "gaussian":
             K = np.exp(-(D - D.min()) / (2 * self.h**2))
         elif self.function == "laplace":
@@ -132,7 +143,7 @@ class Exact:
     def coefficients(self, leave):
         """Solved in float64, then mended by residuals in long double."""
         rows = _others(len(self.X), leave)
-        K = np.exp(-np.array([self.squared(self.X[i], rows) for i in rows]) / (2 * self.h**2))
+        K = np.array([self.ridge_kernel(self.X[i], rows) for i in rows])
         K[np.diag_indices_from(K)] += np.longdouble(self.penalty)
         target = self.Y[rows] - self.Y.mean(0)
         a = np.zeros_like(target)
@@ -145,7 +156,7 @@ class Exact:
         n, d = self.X.shape
         J = np.empty((n, self.Y.shape[1], d), dtype=np.longdouble)
         for i in range(n):
-            a = self.coefficients(i) if self.function == "ridge" else None
+            a = self.coefficients(i) if self.is_ridge else None
             if a is not None:
                 self.coefficients, found = (lambda leave, a=a: a), self.coefficients
             for j in range(d):

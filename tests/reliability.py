@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import importlib.util
 import platform
 import re
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 ANSWER, ERROR, WRONG = "answers", "clear errors", "wrong"
 PACKAGES = ("ejop", "numpy", "scipy", "scikit-learn", "numba", "pandas", "pyarrow", "skops")
@@ -62,7 +66,8 @@ def outcome(case: Case) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # said aloud, and the answer is checked
-            case.call()
+            for numbers in numbers_of(case.call()):
+                assert np.isfinite(numbers).all(), f"{case.id}: the answer is not finite"
     except AssertionError:
         raise
     except Exception as error:
@@ -75,16 +80,31 @@ def outcome(case: Case) -> str:
     return ANSWER
 
 
+def numbers_of(answer: Any) -> list[np.ndarray]:
+    """Every number in an answer."""
+    if isinstance(answer, dict):
+        return [n for value in answer.values() for n in numbers_of(value)]
+    if isinstance(answer, tuple | list):
+        return [n for value in answer for n in numbers_of(value)]
+    found = np.asarray(answer)
+    return [found] if found.dtype.kind in "fiub" else []
+
+
 def all_cases() -> list[Case]:
-    """The cases of the command line and files, and of the estimators where they are at hand."""
-    from reliability_files import CASES
+    """The cases of every door."""
+    doors = ("files", "numbers", "predictors", *(["dask"] if find_spec("distributed") else []))
+    return [case for door in doors for case in import_module(f"reliability_{door}").CASES]
 
-    found = list(CASES)
-    if importlib.util.find_spec("reliability_numbers"):
-        from reliability_numbers import CASES as numbers  # type: ignore[import-not-found]
 
-        found += numbers
-    return found
+def twins() -> Iterator[Case]:
+    """Every function beside its twin in long double; ``test_numbers.py`` compares more of them."""
+    numbers = import_module("test_numbers")
+    for what in numbers.TRANSFORMATIONS:
+        for name in numbers.TWINS:
+            for dtype in numbers.DTYPES:
+                call = partial(numbers.assert_agrees, name, what, dtype, 17)
+                words = f"against long double: {what}"
+                yield Case("functions", words, f"{name} {dtype.__name__}", call)
 
 
 # the page ---------------------------------------------------------------------------------------
@@ -145,7 +165,7 @@ def main(args: list[str] | None = None) -> int:
     path = parser.parse_args(args).write
     from reliability_faults import FAULTS
 
-    text, wrong = page(all_cases(), (fault() for fault in FAULTS))
+    text, wrong = page([*all_cases(), *twins()], (fault() for fault in FAULTS))
     path.write_text(text, encoding="utf-8")
     sys.stderr.write("".join(f"{line}\n" for line in wrong))
     return 1 if wrong else 0

@@ -727,7 +727,7 @@ def test_models_of_other_versions_are_told(made, call, tmp_path):
 
         return rewritten(made.model, tmp_path / "other.skops", change)
 
-    for version, saved, remedy in [("9.0", 3, "upgrade ejop"), ("0.1.0", 1, "fit it again")]:
+    for version, saved, remedy in [("9.0", 4, "upgrade ejop"), ("0.1.0", 2, "fit it again")]:
         code, _, err = call("inspect", other(format=saved, ejop=version))
         assert (code, err.count("\n")) == (1, 1)
         assert f"was saved by ejop {version} in format {saved}" in err

@@ -74,7 +74,7 @@ def test_equal_rows_are_no_neighbours_and_near_ones_are(plain):
 # the twin ----------------------------------------------------------------------------------------
 
 SMOOTHERS = ["gaussian", "laplace", "boxcar", "epanechnikov", "triangular", "biweight", "tricube"]
-TWINS = [*SMOOTHERS, "knn", "ridge"]
+TWINS = [*SMOOTHERS, "knn", "ridge", "laplace ridge", "l1 ridge"]
 #: agreement with long double of the matrix, in its largest entry
 AGREEMENT = {np.float64: 1e-9, np.float32: 1e-4}
 
@@ -120,7 +120,9 @@ def transformed(name, seed, dtype):
 def library_function(name, h):
     if name == "knn":
         return NeighborsSmoother(3)
-    return RidgeFunction(bandwidth=h, penalty=0.1) if name == "ridge" else KernelSmoother(name, h)
+    if name.endswith("ridge"):
+        return RidgeFunction(name.split()[0].replace("ridge", "gaussian"), h, 0.1)
+    return KernelSmoother(name, h)
 
 
 def assert_agrees(name, transformation, dtype, seed, estimator=EJOP, **options):

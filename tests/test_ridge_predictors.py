@@ -383,7 +383,6 @@ ODD = {
     "one row a class": (PLAIN[:10], np.arange(10)),
     "one row in a class": (PLAIN, np.arange(N) == 7),
     "a constant column": (FLAT, SIGN),
-    "constant columns": (np.ones((N, 4)), SIGN),
     "more columns than rows": (WIDE, WIDE[:, 0] > 0),
     "one column of two values": (PLAIN[:, :1] > 0, SIGN),
     "equal rows of other classes": (np.repeat(PLAIN[:10], 4, axis=0), np.tile(np.arange(4), 10)),

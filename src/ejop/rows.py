@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -139,12 +140,65 @@ def _require_target_sizes(low: NDArray, high: NDArray, dtype: np.dtype) -> None:
         )
 
 
+def as_labels(y: Any) -> NDArray:
+    """Classes before anyone casts them: none is missing, and whole numbers keep every digit.
+
+    pandas' whole numbers that may be missing, and Python's own, would pass through float64, which
+    takes 2**53 and 2**53 + 1 for one.
+
+    Examples
+    --------
+    >>> from ejop.rows import as_labels
+    >>> as_labels([2**63, 2**63 + 1])
+    array([9223372036854775808, 9223372036854775809], dtype=uint64)
+    """
+    if hasattr(y, "isna"):
+        _refuse_missing(np.asarray(y.isna()))
+    kind: Any = getattr(y, "dtype", None)
+    if getattr(kind, "kind", "O") in "iub" and hasattr(kind, "numpy_dtype"):
+        return y.to_numpy(dtype=kind.numpy_dtype)
+    labels = np.asarray(y)
+    if isinstance(y, list | tuple) and labels.dtype.kind == "f" and _all_are(y, Integral):
+        labels = np.array(y, dtype=object)
+    if labels.dtype.kind == "M":
+        _refuse_missing(np.isnat(labels))
+    if labels.dtype != object:
+        return labels
+    require_labels(labels)
+    flat = labels.ravel().tolist()
+    if _all_are(flat, str):
+        return labels
+    if _all_are(flat, bool | np.bool_):
+        return labels.astype(bool)
+    if not _all_are(flat, Integral):
+        if _all_are(flat, float):
+            return labels.astype(np.float64)
+        kinds = sorted({type(label).__name__ for label in flat})
+        raise ValueError(
+            f"`y` has labels of the type{'s' * (len(kinds) > 1)} {', '.join(kinds)}; make all of "
+            "them text, for instance with [str(label) for label in y]."
+        )
+    for whole in (np.int64, np.uint64):
+        if np.iinfo(whole).min <= min(flat) and max(flat) <= np.iinfo(whole).max:
+            return labels.astype(whole)
+    raise ValueError(
+        "`y` has whole numbers that no integer type of 64 bits holds; make them text, for instance "
+        "with [str(label) for label in y]."
+    )
+
+
+def _all_are(labels: Any, kind: Any) -> bool:
+    return all(isinstance(label, kind) for label in labels)
+
+
 def require_labels(y: ArrayLike) -> None:
     """Refuse classes that are missing."""
     labels = np.asarray(y)
-    if labels.dtype != object:
-        return
-    missing = np.array([_is_missing(label) for label in labels], dtype=bool)
+    if labels.dtype == object:
+        _refuse_missing(np.array([_is_missing(label) for label in labels.ravel()], dtype=bool))
+
+
+def _refuse_missing(missing: NDArray) -> None:
     if missing.any():
         raise ValueError(
             f"`y` has {np.count_nonzero(missing)} missing labels, the first in row "
@@ -348,13 +402,19 @@ class Summary:
                 )
         require_spans(self.X.low, self.X.high, self.dtype)
         _require_target_sizes(self.Y.low, self.Y.high, self.dtype)
-        least = SIZES[self.dtype][0]
-        span = float((self.Y.high.astype(np.float64) - self.Y.low).max())
-        if 0 < span < least:
-            raise ValueError(
-                f"`y` spans no more than {span:.3g}, too little for squares in {self.dtype}; scale "
-                "it, for instance with StandardScaler."
-            )
+        require_target_span(self.Y.low, self.Y.high, self.dtype)
+
+
+def require_target_span(
+    low: NDArray, high: NDArray, dtype: np.dtype, least: float | None = None
+) -> None:
+    """Refuse targets within these bounds if squares of their differences are no numbers."""
+    span = float((high.astype(np.float64) - low).max())
+    if 0 < span < (SIZES[np.dtype(dtype)][0] if least is None else least):
+        raise ValueError(
+            f"`y` spans no more than {span:.3g}, too little for squares in {np.dtype(dtype)}; "
+            "scale it, for instance with StandardScaler."
+        )
 
 
 def require_spans(low: NDArray, high: NDArray, dtype: np.dtype) -> None:

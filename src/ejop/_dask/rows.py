@@ -182,6 +182,10 @@ def read(
     found = run(client, delayed(list)([delayed(_look)(look, *part) for part in parts]))
     full = [part for part in found if part.n]
     if not full:
+        if any(w is not None for _, _, w in parts):
+            raise ValueError(
+                "`sample_weight` is zero for every row; at least one must be positive."
+            )
         raise ValueError(
             f"Found array with 0 sample(s) (shape=(0, {reader.n_features})) while a minimum of 1 "
             "is required."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import sys
@@ -25,7 +26,7 @@ from ejop.unpacking import check_unpacked, parsing
 from ejop.writing import replacing
 
 #: raised when one version of ejop cannot read what another writes; 1 was that of ejop 0.1
-FORMAT = 2
+FORMAT = 3
 #: member of the archive that describes it; skops leaves it alone
 DESCRIPTION = "ejop.json"
 
@@ -251,9 +252,22 @@ def save_model(model: SavedModel, path: Path) -> None:
     whole = BytesIO()  # put together here, since not every place to write to can be gone back in
     skops_io().dump(model.pipeline, whole, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
     with zipfile.ZipFile(whole, "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(DESCRIPTION, json.dumps(model.about, indent=2))
+        about = {**model.about, "digest": _digest(archive)}
+        archive.writestr(DESCRIPTION, json.dumps(about, indent=2))
     with replacing(path) as part:
         part.write_bytes(whole.getbuffer())
+
+
+def _digest(archive: zipfile.ZipFile) -> str:
+    """SHA-256 over the names and contents of all that a model is made of.
+
+    It tells of files that were edited or put together from several. It is no signature.
+    """
+    found = hashlib.sha256()
+    for name in sorted(set(archive.namelist()) - {DESCRIPTION}):
+        found.update(f"{name}\0{archive.getinfo(name).file_size}\0".encode())
+        found.update(archive.read(name))
+    return found.hexdigest()
 
 
 def load_model(path: Path) -> SavedModel:
@@ -281,13 +295,20 @@ def load_model(path: Path) -> SavedModel:
         )
     try:
         odd = sorted(set(skops_io().get_untrusted_types(file=path)) - allowed())
-        if not odd:
+        with zipfile.ZipFile(path) as archive:
+            same = _digest(archive) == about["digest"]
+        if same and not odd:
             pipeline = _construct(path)
     except Exception as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     if odd:
         raise ValueError(
             f"{path} was tampered with: no ejop model holds {in_words(odd)}; it was not loaded"
+        )
+    if not same:
+        raise ValueError(
+            f"{path} was tampered with: its parts are not those that were saved; fit it again with "
+            "`ejop fit`"
         )
     model = SavedModel(pipeline, about)
     _check(model, path)
@@ -381,7 +402,9 @@ def _is_skipped(value: Any) -> bool:
 
 #: what a description must have, and how each part is recognised
 _PARTS: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("target", "source", "created", "ejop", "scikit-learn", "python"), _is_text),
+    **dict.fromkeys(
+        ("target", "source", "created", "ejop", "scikit-learn", "python", "digest"), _is_text
+    ),
     "task": lambda value: value in ("classification", "regression"),
     "rows": _is_count,
     "columns": lambda value: isinstance(value, list) and all(map(_is_column, value)),

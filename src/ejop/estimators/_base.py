@@ -26,12 +26,12 @@ from ejop._sklearn import (
 from ejop.arrays import follow, to_host
 from ejop.estimators._linear import LinearMetricEstimator
 from ejop.executors.expectation import Averager, Terms
-from ejop.executors.threads import computing
+from ejop.executors.threads import at_most, computing
 from ejop.functions import Function, KernelSmoother, ModelFunction, NeighborsSmoother, RidgeFunction
 from ejop.metric import components, eigh_descending
 from ejop.progress import fit_task, track
 from ejop.quotients import check_step, mass_threshold
-from ejop.rows import require_balance, targets_like, whole_block
+from ejop.rows import as_labels, require_balance, targets_like, whole_block
 from ejop.seeds import GROUPS, QUERIES, stream_of
 from ejop.sums import OuterProduct, prepare
 from ejop.sums.engine import HOST, Engine, as_device, engines_for
@@ -48,6 +48,9 @@ _POSITIVE = Interval(Real, 0, None, closed="neither")
 
 class OuterProductEstimator(LinearMetricEstimator):
     """Base of the estimators: subclasses turn y into targets and say whether softmax applies."""
+
+    #: whether y holds classes
+    takes_classes = False
 
     _parameter_constraints: dict = {
         "function": [
@@ -117,10 +120,11 @@ class OuterProductEstimator(LinearMetricEstimator):
         engines, limit = engines_for(self.device, X)
         rows, Y, weights = self._validate(X, y, sample_weight, first=True)
         _require_two(rows)
-        function = fitted(self.make_function(), rows, Y, weights, engines[0], limit)
-        step = self.choose_step(function)
-        rounds = self.query_rounds(len(rows))
-        total, plan = self._sum(function, step, rounds, engines, limit)
+        with at_most(self.n_jobs):
+            function = fitted(self.make_function(), rows, Y, weights, engines[0], limit)
+            step = self.choose_step(function)
+            rounds = self.query_rounds(len(rows))
+            total, plan = self._sum(function, step, rounds, engines, limit)
         self.store(function, step, total, plan, engines[0])
         return self
 
@@ -158,20 +162,21 @@ class OuterProductEstimator(LinearMetricEstimator):
         engines, limit = engines_for(self.device, X)
         rows, Y, weights = self._validate(X, y, sample_weight, first=first, classes=classes)
         queries = np.arange(len(rows))
-        if first:
-            _require_two(rows)
-            function = fitted(self.make_function(), rows, Y, weights, engines[0], limit)
-            step = self.choose_step(function)
-        else:
-            self._require_same()
-            old, step = self.function_, self._step
-            queries += len(old.X_)
-            weights = _joined_weights(old, weights, len(rows))
-            function = clone(old).set_params(**chosen_settings(old))
-            references = np.vstack([old.X_, rows.astype(old.X_.dtype, copy=False)])
-            targets = np.vstack([old.Y_, Y])
-            fitted(function, references, targets, weights, engines[0], limit)
-        total, plan = self._sum(function, step, [queries], engines, limit)
+        with at_most(self.n_jobs):
+            if first:
+                _require_two(rows)
+                function = fitted(self.make_function(), rows, Y, weights, engines[0], limit)
+                step = self.choose_step(function)
+            else:
+                self._require_same()
+                old, step = self.function_, self._step
+                queries += len(old.X_)
+                weights = _joined_weights(old, weights, len(rows))
+                function = clone(old).set_params(**chosen_settings(old))
+                references = np.vstack([old.X_, rows.astype(old.X_.dtype, copy=False)])
+                targets = np.vstack([old.Y_, Y])
+                fitted(function, references, targets, weights, engines[0], limit)
+            total, plan = self._sum(function, step, [queries], engines, limit)
         total = total if first else total.merge(self._outer_product)
         self.store(function, step, total, plan, engines[0])
         return self
@@ -219,7 +224,7 @@ class OuterProductEstimator(LinearMetricEstimator):
         return validate_data(
             self,
             X,
-            y,
+            as_labels(y) if self.takes_classes else y,
             reset=reset,
             dtype=[np.float64, np.float32],
             multi_output=True,

@@ -88,7 +88,8 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         from the rows that the first split learned from, so that the held-out rows stay out for
         good. Without it only the results of the tuning are kept.
     device : None, str or torch.device, default=None
-        Where metrics are summed and neighbours searched, see :class:`EJOP`. ``predict`` follows
+        Where metrics are summed and neighbours searched, see :class:`EJOP`; the machines of "ridge"
+        are solved on the CPU, within ``Device(memory_limit=...)``. ``predict`` follows
         what it is now, so that a model fitted on a card answers without one after
         ``set_params(device=None)``.
     n_jobs : int or None, default=None
@@ -386,6 +387,11 @@ def weights_of_classes(class_weight: Any, classes: NDArray, totals: NDArray) -> 
     >>> weights_of_classes({"b": 5.0}, np.array(["a", "b"]), np.array([3.0, 1.0]))
     array([1., 5.])
     """
-    if class_weight == "balanced":
+    if isinstance(class_weight, str):  # "balanced"
         return totals.sum() / (len(totals) * totals)
-    return compute_sample_weight(class_weight, classes)
+    found = compute_sample_weight(class_weight, classes)
+    if not (np.isfinite(found) & (found >= 0)).all():
+        raise ValueError(
+            f"`class_weight`={class_weight!r} must hold numbers that are finite and not negative."
+        )
+    return found

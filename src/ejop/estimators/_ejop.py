@@ -174,6 +174,8 @@ class EJOP(OuterProductEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    takes_classes = True
+
     def _softmax(self) -> bool:
         return self.softmax
 

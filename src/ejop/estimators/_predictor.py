@@ -28,12 +28,12 @@ from ejop._sklearn import (
 from ejop.arrays import device_of, follow, to_host
 from ejop.estimators._linear import LinearMetricEstimator
 from ejop.executors.expectation import Averager, Terms
-from ejop.executors.threads import computing
+from ejop.executors.threads import at_most, computing
 from ejop.functions import NeighborsSmoother
 from ejop.metric import components, project
 from ejop.neighbors import Votes, nearest
 from ejop.progress import fit_task, track
-from ejop.rows import require_balance, require_spans, whole_block
+from ejop.rows import as_labels, require_balance, require_sizes, require_spans, whole_block
 from ejop.rules import RULES, Rule, make_rule
 from ejop.scaling import (
     SCALERS,
@@ -141,17 +141,18 @@ class Predictor(LinearMetricEstimator):
             kept = np.flatnonzero(w)
             rows, y, w = rows[kept], y[kept], w[kept]
         targets, rule = self._targets(y, w), make_rule(self.rule)
-        if rule.chooses:
-            self._fit_chosen(rule, rows, targets, seed, device)
-            self.kept_ = kept
-            return self
-        splits = self._splits(*every, kept, targets, seed)
-        search = self._search(rule, rows, targets, splits, seed, device)
-        self._tune(rule, search, rows, splits)
-        if self.refit:
-            part = splits[0][0] if self.refit == "train" and splits else np.arange(len(rows))
-            self._refit(rule, search, rows[part], targets, part, device)
-            self.kept_ = kept[part]
+        with at_most(self.n_jobs):
+            if rule.chooses:
+                self._fit_chosen(rule, rows, targets, seed, device)
+                self.kept_ = kept
+                return self
+            splits = self._splits(*every, kept, targets, seed)
+            search = self._search(rule, rows, targets, splits, seed, device)
+            self._tune(rule, search, rows, splits)
+            if self.refit:
+                part = splits[0][0] if self.refit == "train" and splits else np.arange(len(rows))
+                self._refit(rule, search, rows[part], targets, part, device)
+                self.kept_ = kept[part]
         return self
 
     def _fit_chosen(
@@ -159,21 +160,22 @@ class Predictor(LinearMetricEstimator):
     ) -> None:
         """Let a rule choose its machines; the metric is that of their mean."""
         self._refuse_what_does_not_apply()
-        units, ((engine, *_), _) = self._units(targets), engines_for(device, rows)
+        units, ((engine, *_), limit) = self._units(targets), engines_for(device, rows)
+        rows = rows.astype(np.float64, copy=False)  # beside an outlier float32 loses the others
         best: Any = None
         with fit_task(self, type(self).__name__, None):
             for scale, preparations in self._preparations(rows):
                 scaler = make_scaler(scale).fit(rows)
                 block = whole_block(scaler.transform(rows), targets.Y, targets.w)
                 tried = clone(rule).learn(
-                    block, preparations, seed, units, self._tracked, engine, targets.kind
+                    block, preparations, seed, units, self._tracked, engine, limit, targets.kind
                 )
                 if best is None or tried.loss_ < best[0].loss_:
                     best = tried, scale, scaler, block
         rule, scale, scaler, block = best
         rule.hold(None, targets.Y, targets.w)
         metric = self._metric("ridge", seed).set_params(step="analytic", n_jobs=self.n_jobs)
-        mean_metric(metric, rule.function_, units, seed, engine)
+        mean_metric(metric, rule.function_, units, seed, engine, limit)
         metric.plan_.notes += rule.notes_
         values, vectors = metric.eigenvalues_, metric.eigenvectors_
         power = 1.0 if self.power == "auto" else float(self.power)
@@ -242,11 +244,19 @@ class Predictor(LinearMetricEstimator):
             )
         if w is not None:
             require_balance(w)
+        some = rows if w is None else rows[w > 0]
+        if not (some != some[0]).any():
+            raise ValueError(
+                "`X` has no two distinct rows (all rows are equal), so nothing can be learned from "
+                "it; check the columns that were passed."
+            )
         return rows, y, w
 
     def _checked(self, X: Any, y: Any, **checks: Any) -> tuple[NDArray, NDArray]:
         """Rows and targets as arrays, of one length and finite."""
         try:
+            if isinstance(self, ClassifierMixin):
+                y = as_labels(y)
             return validate_data(
                 self, X, y, dtype=[np.float64, np.float32], multi_output=True, **checks
             )
@@ -414,7 +424,18 @@ class Predictor(LinearMetricEstimator):
         Z : ndarray of shape (n_samples, n_features)
         """
         self._check_fitted()
-        rows = validate_data(self, to_host(X), reset=False, dtype=[np.float64, np.float32])
+        rows = self._rows(X)
+        return self._scaled(rows).astype(rows.dtype, copy=False)
+
+    def _rows(self, X: ArrayLike) -> NDArray:
+        """New rows as an array, of sizes that squares can hold."""
+        rows: NDArray = validate_data(self, to_host(X), reset=False, dtype=[np.float64, np.float32])
+        require_sizes(rows.min(0), rows.max(0), rows.dtype)
+        return rows
+
+    def _scaled(self, rows: NDArray) -> NDArray:
+        """Scaled rows, in float64 for a rule that was learned in it."""
+        rows = rows.astype(np.float64, copy=False) if self.rule_.chooses else rows
         return scaled(self.scaler_, rows)
 
     def get_mahalanobis_matrix(self) -> NDArray:
@@ -451,12 +472,12 @@ class Predictor(LinearMetricEstimator):
             rows = project(self.metric_estimator_.function_.X_, self.components_)
         shown = min(SHOWN_NEIGHBORS, len(rows))
         k = getattr(self.rule_, "n_neighbors_", shown) if n_neighbors is None else n_neighbors
-        if not 1 <= k <= len(rows):
+        if not isinstance(k, int | np.integer) or not 1 <= k <= len(rows):
             raise ValueError(
-                f"`n_neighbors`={k} must lie between 1 and the number of training rows, "
+                f"`n_neighbors`={k} must be a whole number from 1 to that of training rows, "
                 f"{len(rows)}."
             )
-        distances, indices = nearest(Z, rows, k, device=self._place(X))
+        distances, indices = nearest(Z, rows, int(k), device=self._place(X))
         return follow(distances, X), follow(self.kept_[indices], X)
 
     @computing
@@ -487,9 +508,11 @@ class Predictor(LinearMetricEstimator):
         return project(self.scale_rows(X), self.components_)
 
     def _votes(self, X: ArrayLike) -> Votes:
-        Z = self.scale_rows(X)
+        self._check_fitted()
+        Z = self._scaled(self._rows(X))
         Z = Z if self.rule_.chooses else project(Z, self.components_)
-        return self.rule_.votes(Z, device=self._place(X))
+        with at_most(self.n_jobs):
+            return self.rule_.votes(Z, device=self._place(X))
 
     def _place(self, X: Any) -> Any:
         """Where to compute: on ``device``, else where X is; by name, so that nothing of torch is
@@ -500,7 +523,7 @@ class Predictor(LinearMetricEstimator):
     def _honest_rule(self, coverage: float) -> Any:
         """The rule, if it has judged itself by rows it had not seen."""
         self._check_fitted()
-        if not 0 < coverage < 1:
+        if not isinstance(coverage, Real) or not 0 < coverage < 1:
             raise ValueError(f"`coverage` must lie between 0 and 1, got {coverage!r}.")
         if not hasattr(self.rule_, "honest_"):
             raise ValueError(
@@ -519,7 +542,12 @@ class Predictor(LinearMetricEstimator):
 
 
 def mean_metric(
-    metric: Any, function: Any, units: NDArray | float, seed: int, engine: Engine = HOST
+    metric: Any,
+    function: Any,
+    units: NDArray | float,
+    seed: int,
+    engine: Engine = HOST,
+    limit: int | None = None,
 ) -> None:
     """Fit an EJOP or EGOP to a function that is solved already.
 
@@ -532,8 +560,8 @@ def mean_metric(
         replace(one, coefficients=one.coefficients / units) for one in function.members_
     ]
     rows = np.random.default_rng(seed).permutation(n)[:MAX_QUERIES]
-    form = prepare(relative, None, engine=engine, n_queries=len(rows))
-    plan = make_plan(form, len(rows), n_jobs=metric.n_jobs)
+    form = prepare(relative, None, engine=engine, budget=limit, n_queries=len(rows))
+    plan = make_plan(form, len(rows), n_jobs=metric.n_jobs, memory_limit=limit)
     total, _ = Averager([form], plan, Terms(leave_one_out=False)).add(rows)
     plan.n_queries = total.count
     metric.n_features_in_ = summary.n_features

@@ -14,9 +14,12 @@ from ejop.estimators._ejop import EGOP
 from ejop.estimators._predictor import Predictor
 from ejop.executors.threads import computing
 from ejop.neighbors import Votes
-from ejop.rows import targets_like
+from ejop.rows import require_target_span, targets_like
 from ejop.rules import Rule
 from ejop.tuning import FOLDS, Targets
+
+#: targets are divided by their standard deviation, so that only its square must be a number
+LEAST_SPAN = 1e-150
 
 
 class EGOPRegressor(RegressorMixin, Predictor):
@@ -117,8 +120,11 @@ class EGOPRegressor(RegressorMixin, Predictor):
         y = check_y(y, multi_output=True, y_numeric=True)
         self._flat = y.ndim == 1
         Y = targets_like(y[:, None] if self._flat else y, np.dtype(np.float64))
+        if not np.isfinite(Y).all():  # None among objects is NaN only now
+            raise ValueError("Input y contains NaN or infinity; drop these rows, or fill the gaps.")
         if not np.ptp(Y, axis=0).any():
             raise ValueError("`y` is constant, so no direction can change the answer.")
+        require_target_span(Y.min(0), Y.max(0), Y.dtype, LEAST_SPAN)
         return Targets(Y, w)
 
     def _labels(self, targets: Targets, rows: NDArray) -> NDArray:

@@ -46,6 +46,8 @@ class _Here(local):
     ours = False
     #: how many tasks of a cluster it is inside of
     tasks = 0
+    #: threads that it may start where no one says how many; None for as many as the BLAS may use
+    most: int | None = None
 
     def __init__(self) -> None:
         self.found: dict[str, int] = {}  # numbers of threads of OpenMP before the limit
@@ -236,9 +238,10 @@ def pools_free(operations: float = float("inf")) -> Iterator[None]:
     """Give the libraries their threads back for one dense operation, outside blocks of ours.
 
     Nothing happens for less than :data:`LARGE` operations, in threads of ours, in a task of a
-    cluster, or while another thread computes.
+    cluster, while another thread computes, or inside :func:`at_most`.
     """
-    depth = _pools.let_go() if operations >= LARGE else 0
+    free = operations >= LARGE and _pools.here.most is None
+    depth = _pools.let_go() if free else 0
     try:
         yield
     finally:
@@ -246,8 +249,25 @@ def pools_free(operations: float = float("inf")) -> Iterator[None]:
             _pools.take_back(depth)
 
 
+@contextmanager
+def at_most(n_jobs: int | None) -> Iterator[None]:
+    """Hold all that is inside to ``n_jobs`` threads, also what is not told how many.
+
+    None changes nothing.
+    """
+    here = _pools.here
+    before = here.most
+    if n_jobs is not None:
+        here.most = n_threads(n_jobs)
+    try:
+        yield
+    finally:
+        here.most = before
+
+
 def n_threads(n_jobs: int | None = None, operations: float = float("inf")) -> int:
-    """Threads for ``n_jobs``: None means as many as the BLAS may use outside our limit.
+    """Threads for ``n_jobs``: None means those of :func:`at_most`, or as many as the BLAS may use
+    outside our limit.
 
     One inside threads of ours and, unless a number of threads is asked for, for work of fewer than
     :data:`SMALL` operations. Never more than the machine has cores: under joblib's "dask" backend
@@ -257,7 +277,10 @@ def n_threads(n_jobs: int | None = None, operations: float = float("inf")) -> in
         return 1
     if n_jobs is not None:
         return min(int(effective_n_jobs(n_jobs)), n_jobs if n_jobs > 0 else cpu_count())
-    return 1 if _pools.here.tasks else _pools.allowed()
+    if _pools.here.tasks:
+        return 1
+    most = _pools.here.most
+    return _pools.allowed() if most is None else most
 
 
 def stream(work: Callable[[T], R], items: Sequence[T], threads: int) -> Generator[R]:

@@ -22,7 +22,7 @@ from ejop.executors.threads import computing
 from ejop.learners._initialize import STARTS, initialize
 from ejop.neighbors import nearest, vote
 from ejop.progress import fit_task
-from ejop.rows import require_labels
+from ejop.rows import as_labels, require_labels
 
 
 @dataclass
@@ -84,7 +84,9 @@ class MetricLearner(LinearMetricEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        rows, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        rows, y = validate_data(
+            self, X, as_labels(y), dtype=[np.float64, np.float32], ensure_min_samples=2
+        )
         labels = self._labels(y)
         self._require_room(*rows.shape)
         with fit_task(self, type(self).__name__, None):

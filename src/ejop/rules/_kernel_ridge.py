@@ -23,6 +23,7 @@ from ejop.rules._machines import FOLDS, MAPS, Candidate, Known, Regression, coef
 from ejop.rules._rule import Kth, Rule
 from ejop.scaling import QuantileColumns
 from ejop.sums.engine import HOST, Engine, engines_for
+from ejop.sums.plan import format_bytes
 from ejop.sums.ridge import FLOAT64
 
 #: rows that every candidate is tried on; those that do best there are tried on all
@@ -35,6 +36,8 @@ HONEST_ROWS = 3_000
 COLUMNS = {"plain": "as they are", "quantile": "by their ranks"}
 #: rows from which one system is solved at a time, by all threads
 ONE_AT_A_TIME = 4_600
+#: matrices of a kernel that are held at once while a machine is judged, and while one is solved
+JUDGED_HELD, SOLVED_HELD = 5, 3
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ class MachineSearch:
         Time (``time.monotonic``) after which nothing new is begun.
     rank : callable, optional
         ``rank(honest, rows)`` is the loss of predictions of some rows; their squared error without.
+    memory_limit : int, optional
+        Bytes that matrices of machines side by side may take.
     notes : list of str
     """
 
@@ -82,6 +87,7 @@ class MachineSearch:
     seed: int
     deadline: float = np.inf
     rank: Callable[[NDArray, NDArray], float] | None = None
+    memory_limit: int | None = None
     notes: list[str] = field(default_factory=list)
 
     def run(self, progress: Callable[[Iterable[Any], int], Iterator[Any]]) -> list[Judged]:
@@ -125,7 +131,7 @@ class MachineSearch:
         done, whatever the time."""
         fold = np.random.default_rng(self.seed + 1).permutation(len(rows)) % min(FOLDS, len(rows))
         sample = np.arange(min(len(rows), SAMPLE))
-        threads = self._threads(len(rows), len(jobs))
+        threads = self._threads(len(rows), JUDGED_HELD, len(jobs))
         work = partial(self._one, rows=rows, fold=fold, sample=sample, first=jobs[0])
         found: list[Judged] = []
         for part in progress(stream(work, jobs, threads), len(jobs)):
@@ -158,12 +164,15 @@ class MachineSearch:
     def _ranked(self, found: Candidate, rows: NDArray) -> Candidate:
         return found if self.rank is None else replace(found, loss=self.rank(found.honest, rows))
 
-    def _threads(self, n: int, jobs: int) -> int:
-        """Threads that work on systems of n rows side by side: one on a device, or where the
-        BLAS's own serve better."""
+    def _threads(self, n: int, held: int, jobs: int) -> int:
+        """Machines of n rows that are worked on side by side: one on a device, or where the BLAS's
+        own threads serve better."""
         if self.engine.on_device or n > ONE_AT_A_TIME:
             return 1
-        return n_threads(None, n**3 * jobs)
+        threads = n_threads(None, n**3 * jobs)
+        if self.memory_limit is None:
+            return threads
+        return max(1, min(threads, self.memory_limit // (8 * held * n * n)))
 
     @property
     def engine(self) -> Engine:
@@ -178,7 +187,7 @@ class MachineSearch:
             rng = np.random.default_rng(self.seed + 3)
             centers = np.sort(rng.choice(n, most, replace=False))
             self.notes.append(f"machines are solved for {most} of {n} rows, drawn at random")
-        threads = self._threads(min(n, most), len(chosen))
+        threads = self._threads(min(n, most), SOLVED_HELD, len(chosen))
         found = stream(partial(self._member, centers=centers), chosen, threads)
         solved = [one for one in found if one is not None]
         if not solved:
@@ -297,6 +306,7 @@ class RidgeRule(Rule):
         units: NDArray | float = 1.0,
         progress: Callable[[Iterable[Any], int], Iterator[Any]] = lambda parts, n: iter(parts),
         engine: Engine = HOST,
+        memory_limit: int | None = None,
         kind: str | None = None,
     ) -> RidgeRule:
         """Choose the machines for scaled rows, and solve them.
@@ -313,10 +323,13 @@ class RidgeRule(Rule):
             Wraps the parts of the search: ``progress(parts, n_parts)``.
         engine : Engine, optional
             Where the machines are solved; in float64.
+        memory_limit : int, optional
+            Bytes that kernel matrices may take; where one machine takes more, nothing is begun.
         kind : {"classes", "labels", "real"}, optional
             What targets are; "classes" where they are one-hot and "real" otherwise, if not given.
         """
         self._validate_params()
+        _require_room(len(block), engine.most_centers(), memory_limit)
         strange = [kernel for kernel in self.kernels if kernel not in MAPS]
         if strange or not self.kernels:
             raise ValueError(f"`kernels` must be some of {list(MAPS)}, got {self.kernels!r}.")
@@ -349,6 +362,7 @@ class RidgeRule(Rule):
             seed,
             np.inf if self.time_limit is None else time.monotonic() + self.time_limit,
             rank,
+            memory_limit,
         )
         ranked = search.run(progress)
         chosen = ranked[: self.n_members]
@@ -444,6 +458,18 @@ def _ranking_loss(
     """Loss of honest predictions of some rows, lower is better."""
     w = None if block.w is None else block.w[rows]
     return loss(honest * units + prior, block.Y[rows], w)
+
+
+def _require_room(n: int, most: int, memory_limit: int | None) -> None:
+    """Compare what one machine takes with the limit."""
+    judged, solved = min(n, HONEST_ROWS), min(n, most)
+    needed = 8 * max(JUDGED_HELD * judged**2, SOLVED_HELD * solved**2)
+    if memory_limit is not None and needed > memory_limit:
+        raise MemoryError(
+            f"`memory_limit`={format_bytes(memory_limit)} is too little: a kernel machine on {n} "
+            f"rows takes {format_bytes(needed)}; raise it, learn from fewer rows, or use "
+            "rule='knn'."
+        )
 
 
 def _compact(coefficients: NDArray) -> NDArray:

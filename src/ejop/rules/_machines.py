@@ -171,7 +171,7 @@ def choose(problem: Regression, kernel: str, near: tuple[int, int] | None = None
         around = [(i, j - 1), (i, j + 1), (i - 1, j), (i + 1, j)]
         inside = [(a, b) for a, b in around if 0 <= a < len(widths) and 0 <= b < len(PENALTIES)]
         step = min(inside, key=loss)
-        if loss(step) >= loss(best):
+        if not loss(step) < loss(best):
             break
         best = step
     if not np.isfinite(loss(best)):
