@@ -89,6 +89,7 @@ def compact_sums(Q, X, near, labels, Y, weights, step, inv_h2, inner, outer, sum
     margin = 1e-12 * h2  # rows this near to the rim are looked at feature by feature
     largest_step = step.max()
     both = np.empty(2 * s)
+    up, down = both[:s], both[s:]  # one array at an offset would not vectorise
     constant = np.empty(c + 1)
     for q in range(m):
         constant[:] = 0.0
@@ -112,15 +113,15 @@ def compact_sums(Q, X, near, labels, Y, weights, step, inv_h2, inner, outer, sum
                 for j in range(s):
                     cross = 2.0 * step[j] * (np.float64(Q[q, j]) - X[i, j])
                     base = squared + step[j] * step[j]
-                    both[j] = w if base + cross <= h2 else 0.0
-                    both[s + j] = w if base - cross <= h2 else 0.0
+                    up[j] = w if base + cross <= h2 else 0.0
+                    down[j] = w if base - cross <= h2 else 0.0
             else:
                 for j in range(s):
                     cross = 2.0 * step[j] * (np.float64(Q[q, j]) - X[i, j])
                     base = squared + step[j] * step[j]
                     # |x +- t e_j - x_i|^2; rounding must not take it below zero
-                    both[j] = w * _profile(max(base + cross, 0.0) * inv_h2, inner, outer)
-                    both[s + j] = w * _profile(max(base - cross, 0.0) * inv_h2, inner, outer)
+                    up[j] = w * _profile(max(base + cross, 0.0) * inv_h2, inner, outer)
+                    down[j] = w * _profile(max(base - cross, 0.0) * inv_h2, inner, outer)
             for j in range(2 * s):
                 mass[q, j] += both[j]
             if one_hot:
