@@ -20,6 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 ANSWER, ERROR, WRONG = "answers", "clear errors", "wrong"
 PACKAGES = ("ejop", "numpy", "scipy", "scikit-learn", "numba", "pandas", "pyarrow", "skops")
 
@@ -57,12 +59,23 @@ class Case:
         return f"{self.door}-{self.kind}-{self.name}".replace(" ", "_")
 
 
+def numbers_of(answer: Any) -> list[np.ndarray]:
+    """Every number in an answer."""
+    if isinstance(answer, dict):
+        return [n for value in answer.values() for n in numbers_of(value)]
+    if isinstance(answer, tuple | list):
+        return [n for value in answer for n in numbers_of(value)]
+    found = np.asarray(answer)
+    return [found] if found.dtype.kind in "fiub" else []
+
+
 def outcome(case: Case) -> str:
     """What a case came to; an error that is not the one that is due raises AssertionError."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # said aloud, and the answer is checked
-            case.call()
+            for numbers in numbers_of(case.call()):
+                assert np.isfinite(numbers).all(), f"{case.id}: the answer is not finite"
     except AssertionError:
         raise
     except Exception as error:

@@ -1,20 +1,17 @@
 """Bad and odd input tried at the doors of the library: what each call must give.
 
 ``CASES`` is a list of calls, each with the door it knocks at and what must come of it: an answer of
-finite numbers, or an error of a class and words. ``test_reliability_numbers.py`` tries them all;
-the table of ``docs/reliability.md`` counts them.
+finite numbers, or an error of a class and words. ``test_reliability.py`` tries them all; the table of ``docs/reliability.md`` counts them.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import cache, partial
 from itertools import product
 from typing import Any
 
 import numpy as np
-import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from ejop import EGOP, EJOP, Device, EGOPRegressor, EJOPClassifier, OuterProduct, theory
@@ -529,29 +526,3 @@ add(
     MemoryError,
     "ITML factorises .* reduce the columns",
 )
-
-
-# trying ------------------------------------------------------------------------------------------
-
-
-def numbers_of(answer: Any) -> list[np.ndarray]:
-    """Every number in an answer."""
-    if isinstance(answer, dict):
-        return [n for value in answer.values() for n in numbers_of(value)]
-    if isinstance(answer, tuple | list):
-        return [n for value in answer for n in numbers_of(value)]
-    found = np.asarray(answer)
-    return [found] if found.dtype.kind in "fiub" else []
-
-
-def attempt(case: Case) -> str:
-    """Try a case: "answer" or "error"; anything but what it expects is raised."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if case.expect is None:
-            for numbers in numbers_of(case.call()):
-                assert np.isfinite(numbers).all(), "the answer is not finite"
-            return "answer"
-        with pytest.raises(case.expect, match=f"(?s){case.match}"):
-            case.call()
-        return "error"

@@ -1,5 +1,7 @@
 """Nothing is silently wrong: every case gives a right answer or a clear error."""
 
+from collections import Counter
+
 import pytest
 
 import reliability
@@ -20,5 +22,7 @@ def test_fault(fault):
     assert found.fine, found
 
 
-def test_enough_was_tried():
-    assert len(CASES) >= 400
+def test_cases_are_many_and_differ():
+    assert len(CASES) >= 1500
+    names = Counter((case.door, case.kind, case.name) for case in CASES)
+    assert not [name for name, count in names.items() if count > 1]
