@@ -1,7 +1,8 @@
 """Bad and odd input tried at the doors of the library: what each call must give.
 
 ``CASES`` is a list of calls, each with the door it knocks at and what must come of it: an answer of
-finite numbers, or an error of a class and words. ``test_reliability.py`` tries them all; the table of ``docs/reliability.md`` counts them.
+finite numbers, or an error of a class and words. ``test_reliability.py`` tries them all; the table
+of ``docs/reliability.md`` counts them.
 """
 
 from __future__ import annotations

@@ -398,7 +398,8 @@ warnings.simplefilter("ignore")
 X = np.random.default_rng(0).normal(size=(80, 4))
 y = (X[:, 0] > 0).astype(int)
 functions = ("kernel", "ball", NeighborsSmoother(5), "ridge")
-models = [EJOP(f, n_jobs=1) for f in functions] + [EJOPClassifier("knn", function="kernel", n_jobs=1)]
+models = [EJOP(f, n_jobs=1) for f in functions]
+models.append(EJOPClassifier("knn", function="kernel", n_jobs=1, random_state=0))
 
 def burst():
     for model in models:

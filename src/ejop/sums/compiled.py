@@ -38,7 +38,8 @@ def _profile(u2, inner, outer):
 
 
 @compiled(fastmath=_REORDER)
-def _squared_distance(a, b):
+def squared_distance(a, b):
+    """|a - b|^2 in float64."""
     total = 0.0
     for j in range(a.shape[0]):
         difference = np.float64(a[j]) - b[j]
@@ -60,7 +61,7 @@ def remeasure(D, Q, X, own, norms, share, far, reach):
             if scale > far:
                 limit = max(limit, reach)
             if D[q, i] <= limit:
-                D[q, i] = _squared_distance(Q[q], X[i])
+                D[q, i] = squared_distance(Q[q], X[i])
 
 
 @compiled(fastmath=_REORDER)
@@ -96,7 +97,7 @@ def compact_sums(Q, X, near, labels, Y, weights, step, inv_h2, inner, outer, sum
         for i in range(n):
             if not near[q, i]:
                 continue
-            squared = _squared_distance(Q[q], X[i])
+            squared = squared_distance(Q[q], X[i])
             shift = _largest_shift(Q[q], X[i], step)
             if squared - shift > h2 + margin:
                 continue  # outside at every shift
@@ -207,7 +208,7 @@ def neighbor_sums(Q, X, near, labels, Y, weights, step, k, sums, mass):
         squared = np.empty(size)
         shift = np.empty(size)  # the most that any shift can change |x - x_i|^2 - t^2
         for a in range(size):
-            squared[a] = _squared_distance(Q[q], X[found[a]])
+            squared[a] = squared_distance(Q[q], X[found[a]])
             shift[a] = _largest_shift(Q[q], X[found[a]], step)
         # At every shift the k rows nearest to x keep the k-th value at or below this.
         kth = _kth_smallest(squared.copy(), few - 1)
