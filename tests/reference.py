@@ -50,8 +50,8 @@ RIDGE = {
 }
 
 
-def ridge(x, X, Y, h, penalty, leave=-1, w=None, centers=None, kernel="gaussian"):
-    """Kernel ridge around the mean target of *all* rows, refitted without the left-out row."""
+def ridge_machine(X, Y, h, penalty, leave=-1, w=None, centers=None, kernel="gaussian"):
+    """x -> kernel ridge around the mean target of *all* rows, refitted without the left-out row."""
     rows = _others(len(X), leave)
     w = np.ones(len(X)) if w is None else w
     mean = w @ Y / w.sum()
@@ -63,7 +63,7 @@ def ridge(x, X, Y, h, penalty, leave=-1, w=None, centers=None, kernel="gaussian"
         a = np.linalg.solve(K + penalty * np.linalg.inv(W), Y[rows] - mean)
     else:
         a = np.linalg.lstsq(K.T @ W @ K + penalty * R, K.T @ W @ (Y[rows] - mean), rcond=None)[0]
-    return mean + (k(x[None], Z) @ a)[0]
+    return lambda x: mean + (k(x[None], Z) @ a)[0]
 
 
 def softmax(f):

@@ -61,6 +61,16 @@ class Case:
         return f"{self.door}-{self.kind}-{self.name}".replace(" ", "_")
 
 
+def numbers_of(answer: Any) -> list[np.ndarray]:
+    """Every number in an answer."""
+    if isinstance(answer, dict):
+        return [n for value in answer.values() for n in numbers_of(value)]
+    if isinstance(answer, tuple | list):
+        return [n for value in answer for n in numbers_of(value)]
+    found = np.asarray(answer)
+    return [found] if found.dtype.kind in "fiub" else []
+
+
 def outcome(case: Case) -> str:
     """What a case came to; an error that is not the one that is due raises AssertionError."""
     try:

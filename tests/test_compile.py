@@ -20,8 +20,7 @@ FIT = """
     X = np.random.default_rng(0).normal(size=(40, 3))
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        for function in ("kernel", "knn"):
-            print(EJOP(function).fit(X, np.arange(40) % 2).outer_product_.shape)
+        print(EJOP("ridge").fit(X, np.arange(40) % 2).outer_product_.shape)  # two loops
     words = [str(one.message) for one in told if "NUMBA_CACHE_DIR" in str(one.message)]
     print(len(words), *words)
 """
@@ -38,8 +37,8 @@ def run(code, **environment):
 def assert_fits(found, told=1):
     assert found.returncode == 0, found.stderr
     lines = found.stdout.splitlines()
-    assert lines[:2] == ["(3, 3)", "(3, 3)"]
-    assert lines[2].startswith(str(told))
+    assert lines[0] == "(3, 3)"
+    assert lines[1].startswith(str(told))
 
 
 @pytest.fixture
@@ -79,7 +78,7 @@ def test_a_full_disk_costs_the_cache_and_not_the_fit(tmp_path):
 def test_a_damaged_cache_is_compiled_again(tmp_path):
     assert_fits(run(FIT.format(before=""), NUMBA_CACHE_DIR=str(tmp_path)), told=0)
     files = list(tmp_path.rglob("*.nbc"))
-    assert files
+    assert len(files) >= 2
     for file in files:
         file.write_bytes(file.read_bytes()[:100])
     assert_fits(run(FIT.format(before=""), NUMBA_CACHE_DIR=str(tmp_path)))

@@ -198,10 +198,11 @@ functions = {
     "knn": NeighborsSmoother(),
 }
 settings = dict(function=functions[function], random_state=0, n_jobs=2)
+n_queries = 64 if function == "knn" else 256  # it takes blocks of few
 EJOP(**settings, n_queries=64).fit(X[:300], y[:300])  # compiles what a map needs
 float(X.sum())  # the pages of the map are the data
 before = peak_memory()
-fitted = EJOP(**settings, n_queries=256, device=Device(memory_limit=limit)).fit(X, y)
+fitted = EJOP(**settings, n_queries=n_queries, device=Device(memory_limit=limit)).fit(X, y)
 print(peak_memory() - before, fitted.plan_.memory)
 """
 

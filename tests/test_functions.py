@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+from functools import cache
 
 import numpy as np
 import pytest
@@ -61,7 +62,8 @@ def twin(function, w=None):
     centers = function.centers_.astype(float) if len(function.centers_) < len(X) else None
     h, penalty = function.bandwidth_, function.penalty_
     kernel = function.kernel
-    return lambda x, i: reference.ridge(x, X, Y, h, penalty, i, w, centers, kernel)
+    machine = cache(lambda i: reference.ridge_machine(X, Y, h, penalty, i, w, centers, kernel))
+    return lambda x, i: machine(i)(x)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -288,8 +290,9 @@ def test_ridge_leave_one_out_equals_refits():
     for name in ("ridge", "ridge-laplace", "ridge-l1", "nystrom"):
         function = FUNCTIONS[name]().fit(X, Y)
         value = twin(function)
-        expected = np.array([value(X[i], i) for i in range(N)])
-        close(function.predict(X, np.arange(N)), expected, np.float64)
+        rows = np.arange(0, N, 5)
+        expected = np.array([value(X[i], i) for i in rows])
+        close(function.predict(X[rows], rows), expected, np.float64)
 
 
 @pytest.mark.parametrize("targets", ["classes", "real"])
@@ -365,14 +368,14 @@ def test_saved_functions_hold_rows_and_coefficients_alone(rng, options):
 def test_predictions_are_made_in_blocks(rng, function):
     X = rng.normal(size=(1000, 5))
     function.fit(X, np.eye(2)[rng.integers(2, size=1000)])
-    Q = rng.normal(size=(60_000, 5))
+    Q = rng.normal(size=(20_000, 5))
     function.predict(Q[:2])
     tracemalloc.start()
     found = function.predict(Q)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert found.shape == (60_000, 2)
-    assert peak < 300e6  # a kernel matrix of all is 480 MB
+    assert found.shape == (20_000, 2)
+    assert peak < 100e6  # a kernel matrix of all is 160 MB
     np.testing.assert_allclose(found[-3:], function.predict(Q[-3:]), atol=1e-12)
 
 

@@ -66,6 +66,57 @@ def test_no_module_uses_a_private_name_of_another():
     assert found == set()
 
 
+def private_members(tree):
+    """Private names that the classes of a module define: methods, values, what is set on self."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            for part in node.body:
+                if isinstance(part, ast.FunctionDef):
+                    yield part.name
+                elif isinstance(part, ast.AnnAssign):
+                    yield ast.unparse(part.target)
+                elif isinstance(part, ast.Assign):
+                    yield from map(ast.unparse, part.targets)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+def reached(tree):
+    """Private attributes of anything but self, cls and super()."""
+    for node in ast.walk(tree):
+        read = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+        if read and is_private(node.attr):
+            if ast.unparse(node.value) in {"self", "cls", "super()"}:
+                continue
+            yield node.attr
+
+
+def test_what_counts_as_a_private_attribute():
+    used = ast.parse("a._b + self._c + cls._d + super()._e + a.__class__ + a.b._f")
+    assert set(reached(used)) == {"_b", "_f"}
+    defined = ast.parse("class A:\n    _a: int\n    _b = 1\n    def _c(self): self._d = 2")
+    assert set(private_members(defined)) == {"_a", "_b", "_c", "_d"}
+
+
+#: the cluster walks the steps of the local predictor of the same name, whose class it extends
+TWINS = {("ejop._dask.predictors", "_votes"), ("ejop._dask.predictors", "_decide")}
+
+
+def test_no_module_uses_a_private_attribute_of_the_objects_of_another():
+    trees = dict(modules())
+    members = {
+        name: {m for m in private_members(tree) if is_private(m)} for name, tree in trees.items()
+    }
+    everyone = set().union(*members.values())
+    found = {
+        (name, attribute)
+        for name, tree in trees.items()
+        for attribute in reached(tree)
+        if attribute in everyone - members[name]
+    }
+    assert found == TWINS
+
+
 def test_private_names_of_scikit_learn_are_imported_in_one_module():
     found = {
         user

@@ -150,7 +150,7 @@ def test_explanations_survive_several_rounds(wine):
 
 def test_rounds_are_kept_only_if_they_gain():
     X, y = load_digits(return_X_y=True)
-    X, y = X[:600], y[:600]
+    X, y = X[:300], y[:300]
     options = {"function": RidgeFunction(widening=1.0), "scale": "none", "random_state": 0}
     one = EJOPClassifier("knn", **options).fit(X, y)
     many = EJOPClassifier("knn", n_iter=3, **options).fit(X, y)

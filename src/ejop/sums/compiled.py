@@ -38,7 +38,8 @@ def _profile(u2, inner, outer):
 
 
 @compiled(fastmath=_REORDER)
-def _squared_distance(a, b):
+def squared_distance(a, b):
+    """|a - b|^2 in float64."""
     total = 0.0
     for j in range(a.shape[0]):
         difference = np.float64(a[j]) - b[j]
@@ -60,7 +61,7 @@ def remeasure(D, Q, X, own, norms, share, far, reach):
             if scale > far:
                 limit = max(limit, reach)
             if D[q, i] <= limit:
-                D[q, i] = _squared_distance(Q[q], X[i])
+                D[q, i] = squared_distance(Q[q], X[i])
 
 
 @compiled(fastmath=_REORDER)
@@ -89,13 +90,14 @@ def compact_sums(Q, X, near, labels, Y, weights, step, inv_h2, inner, outer, sum
     margin = 1e-12 * h2  # rows this near to the rim are looked at feature by feature
     largest_step = step.max()
     both = np.empty(2 * s)
+    up, down = both[:s], both[s:]  # one array at an offset would not vectorise
     constant = np.empty(c + 1)
     for q in range(m):
         constant[:] = 0.0
         for i in range(n):
             if not near[q, i]:
                 continue
-            squared = _squared_distance(Q[q], X[i])
+            squared = squared_distance(Q[q], X[i])
             shift = _largest_shift(Q[q], X[i], step)
             if squared - shift > h2 + margin:
                 continue  # outside at every shift
@@ -112,15 +114,15 @@ def compact_sums(Q, X, near, labels, Y, weights, step, inv_h2, inner, outer, sum
                 for j in range(s):
                     cross = 2.0 * step[j] * (np.float64(Q[q, j]) - X[i, j])
                     base = squared + step[j] * step[j]
-                    both[j] = w if base + cross <= h2 else 0.0
-                    both[s + j] = w if base - cross <= h2 else 0.0
+                    up[j] = w if base + cross <= h2 else 0.0
+                    down[j] = w if base - cross <= h2 else 0.0
             else:
                 for j in range(s):
                     cross = 2.0 * step[j] * (np.float64(Q[q, j]) - X[i, j])
                     base = squared + step[j] * step[j]
                     # |x +- t e_j - x_i|^2; rounding must not take it below zero
-                    both[j] = w * _profile(max(base + cross, 0.0) * inv_h2, inner, outer)
-                    both[s + j] = w * _profile(max(base - cross, 0.0) * inv_h2, inner, outer)
+                    up[j] = w * _profile(max(base + cross, 0.0) * inv_h2, inner, outer)
+                    down[j] = w * _profile(max(base - cross, 0.0) * inv_h2, inner, outer)
             for j in range(2 * s):
                 mass[q, j] += both[j]
             if one_hot:
@@ -206,7 +208,7 @@ def neighbor_sums(Q, X, near, labels, Y, weights, step, k, sums, mass):
         squared = np.empty(size)
         shift = np.empty(size)  # the most that any shift can change |x - x_i|^2 - t^2
         for a in range(size):
-            squared[a] = _squared_distance(Q[q], X[found[a]])
+            squared[a] = squared_distance(Q[q], X[found[a]])
             shift[a] = _largest_shift(Q[q], X[found[a]], step)
         # At every shift the k rows nearest to x keep the k-th value at or below this.
         kth = _kth_smallest(squared.copy(), few - 1)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ejop._compile import compiled
+from ejop.sums.compiled import squared_distance
 
 #: minus the logarithm of a weight, as a share of another, that no sum sees
 FADED = 50.0
@@ -29,21 +30,12 @@ def _gap(x, near, far):
     return total
 
 
-@compiled(fastmath={"reassoc", "contract"})
-def _apart(a, b):
-    total = 0.0
-    for j in range(a.shape[0]):
-        apart = np.float64(a[j]) - b[j]
-        total += apart * apart
-    return total
-
-
 @compiled()
 def measured_distances(Q, X, out):
     """|q - x|^2 (m, n) from differences of the rows."""
     for q in range(Q.shape[0]):
         for i in range(X.shape[0]):
-            out[q, i] = _apart(Q[q], X[i])
+            out[q, i] = squared_distance(Q[q], X[i])
 
 
 @compiled()
@@ -57,7 +49,7 @@ def _candidates(x, X, log_w, skip, half, tilts, squared, rows, logs):
         steepest = max(steepest, tilts[j])
     first, best = -1, -np.inf
     for i in range(X.shape[0]):
-        squared[i] = _apart(x, X[i])
+        squared[i] = squared_distance(x, X[i])
         level = log_w[i] - half * squared[i]
         if i != skip and (level > best or first < 0):
             first, best = i, level
