@@ -90,16 +90,6 @@ def outcome(case: Case) -> str:
     return ANSWER
 
 
-def numbers_of(answer: Any) -> list[np.ndarray]:
-    """Every number in an answer."""
-    if isinstance(answer, dict):
-        return [n for value in answer.values() for n in numbers_of(value)]
-    if isinstance(answer, tuple | list):
-        return [n for value in answer for n in numbers_of(value)]
-    found = np.asarray(answer)
-    return [found] if found.dtype.kind in "fiub" else []
-
-
 def all_cases() -> list[Case]:
     """The cases of every door."""
     doors = ("files", "numbers", "predictors", *(["dask"] if find_spec("distributed") else []))

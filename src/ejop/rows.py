@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 
 from ejop.executors.threads import in_threads
 
@@ -140,7 +141,7 @@ def _require_target_sizes(low: NDArray, high: NDArray, dtype: np.dtype) -> None:
         )
 
 
-def as_labels(y: Any) -> NDArray:
+def as_labels(y: Any) -> Any:
     """Classes before anyone casts them: none is missing, and whole numbers keep every digit.
 
     pandas' whole numbers that may be missing, and Python's own, would pass through float64, which
@@ -152,6 +153,8 @@ def as_labels(y: Any) -> NDArray:
     >>> as_labels([2**63, 2**63 + 1])
     array([9223372036854775808, 9223372036854775809], dtype=uint64)
     """
+    if issparse(y):  # 0/1 columns
+        return y
     if hasattr(y, "isna"):
         _refuse_missing(np.asarray(y.isna()))
     kind: Any = getattr(y, "dtype", None)
