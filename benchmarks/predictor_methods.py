@@ -215,7 +215,7 @@ class Scaled:
         return np.asarray(self.model.predict_proba(self.scaled(X)))
 
 
-def xrfm(A: NDArray, y: NDArray, real: bool) -> Fitted:
+def xrfm(A: NDArray, y: NDArray, real: bool, device: str = "cpu") -> Fitted:
     """Kernel, bandwidth and penalty, and its own choice of the round, by a fifth of the rows.
 
     The fifth stays out of the final model, since xRFM needs it for its rounds.
@@ -233,7 +233,7 @@ def xrfm(A: NDArray, y: NDArray, real: bool) -> Fitted:
         return min(found, key=lambda one: one[0])
 
     def attempt(kernel: str, bandwidth: float, penalty: float) -> None:
-        model = xrfm_model(kernel, bandwidth, penalty, real).fit(a, ya, b, yb)
+        model = xrfm_model(kernel, bandwidth, penalty, real, device).fit(a, ya, b, yb)
         answer = np.asarray(model.predict(b)).ravel()
         loss = np.mean((answer - yb.ravel()) ** 2 if real else answer != yb)
         found.append(
@@ -252,7 +252,7 @@ def xrfm(A: NDArray, y: NDArray, real: bool) -> Fitted:
     return Fitted(fitted, chosen, None if real else fitted.predict_proba)
 
 
-def xrfm_model(kernel: str, bandwidth: float, penalty: float, real: bool) -> Any:
+def xrfm_model(kernel: str, bandwidth: float, penalty: float, real: bool, device: str) -> Any:
     from xrfm import xRFM
 
     return xRFM(
@@ -271,7 +271,7 @@ def xrfm_model(kernel: str, bandwidth: float, penalty: float, real: bool) -> Any
                 "return_best_params": True,
             },
         },
-        device="cpu",
+        device=device,
         tuning_metric="mse" if real else "accuracy",
         random_state=SEED,
         verbose=False,
@@ -310,7 +310,12 @@ ABLATIONS: dict[str, Method] = {
     "ours, one member": ours_with(ridge={"n_members": 1}),
     "ours, knn rule": ours_with(rule="knn"),
 }
-METHODS: dict[str, Method] = {"ours": ours, **PEERS, **ABLATIONS}
+#: the same on a card
+CARD: dict[str, Method] = {
+    "ours, on a card": ours_with(device="cuda"),
+    "xrfm, on a card": lambda A, y, real: xrfm(A, y, real, "cuda"),
+}
+METHODS: dict[str, Method] = {"ours": ours, **PEERS, **ABLATIONS, **CARD}
 BOOSTING_ROUNDS = "300 rounds (100 where there are more than two classes)"
 GRIDS = {
     "knn": f"{KNN_GRID['knn__n_neighbors']} neighbours, columns as they are or standardised",

@@ -15,10 +15,11 @@ from typing import Any
 
 from threadpoolctl import threadpool_info
 
+import ejop
 from benchmarks.common import ROOT, Row
 
 RESULTS = Path(__file__).resolve().parent / "results"
-PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "joblib", "threadpoolctl", "ejop")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "joblib", "threadpoolctl")
 HEADS = ("benchmark", "size", "ours", "peer or limit", "ratio", "goal", "", "peak memory", "plan")
 VERDICTS = {True: "met", False: "MISSED", None: "not judged"}
 
@@ -92,8 +93,9 @@ def machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what ran."""
-    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+    """Versions of what ran; ours from the source where it is not installed."""
+    found = {"python": platform.python_version(), "ejop": ejop.__version__}
+    return found | {name: version(name) for name in PACKAGES}
 
 
 def commit(tree: Path = ROOT) -> str:

@@ -33,6 +33,8 @@ FEW_TERMS = 1024
 MEMORY_SHARE = 0.6
 #: coordinates of pairs of rows held at once
 MAX_VALUES = 50_000_000
+#: pairs of rows whose distances are measured at once
+MAX_PAIRS = 1 << 28
 #: share of a squared bandwidth that rounding may move a distance by before it is measured again
 LOSS = 1e-3
 #: matrices of centres that solving for ridge holds at once
@@ -173,7 +175,15 @@ class TorchEngine(Engine):
     def measured(self, Q: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
         """By the library's own loop."""
         mode = "donot_use_mm_for_euclid_dist"
-        return load_torch().cdist(Q, X, compute_mode=mode).square_()
+        return self._by_pieces(Q, X, compute_mode=mode).square_()
+
+    def _by_pieces(self, Q: torch.Tensor, X: torch.Tensor, **how: Any) -> torch.Tensor:
+        """``cdist`` of some rows at a time: a card takes no more pairs at once than an int32."""
+        out = self.empty((len(Q), len(X)), np.dtype(str(Q.dtype).removeprefix("torch.")))
+        height = max(1, MAX_PAIRS // max(1, len(X)))
+        for s in range(0, len(Q), height):
+            out[s : s + height] = load_torch().cdist(Q[s : s + height], X, **how)
+        return out
 
     def gram(self, rows: torch.Tensor) -> torch.Tensor:
         """R^T R for each of some matrices, in the precision of products, at least TF32."""
@@ -227,7 +237,7 @@ class TorchEngine(Engine):
 
     def l1_distances(self, Q: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
         """By the device."""
-        return load_torch().cdist(Q, Z, p=1)
+        return self._by_pieces(Q, Z, p=1)
 
     def signed_products(
         self, K: torch.Tensor, Q: torch.Tensor, Z: torch.Tensor, a: torch.Tensor, out: torch.Tensor
