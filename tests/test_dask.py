@@ -631,7 +631,7 @@ def test_wrong_columns_after_the_fit(client):
 def test_weights_are_checked(client):
     with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
         DaskEJOP(client=client).fit(ROWS, LABELS, -np.ones(420))
-    with pytest.raises(ValueError, match="minimum of 1 is required"):
+    with pytest.raises(ValueError, match="`sample_weight` is zero for every row"):
         DaskEJOP(client=client).fit(ROWS, LABELS, np.zeros(420))
     with pytest.raises(ValueError, match=r"`min_mass`=3 counts rows .*reduction='broadcast'"):
         DaskEJOP(min_mass=3, reduction="tiles", client=client).fit(ROWS, LABELS)

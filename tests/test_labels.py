@@ -281,7 +281,6 @@ ODD = {
     "equal labels": (ROWS, np.c_[SIGN, SIGN]),
     "equal rows of other labels": (np.repeat(ROWS[:10], 4, axis=0), MANY[:, :3]),
     "more labels than rows": (ROWS, MANY),
-    "constant columns": (np.ones((N, 4)), np.c_[SIGN, 1 - SIGN]),
     "more columns than rows": (np.random.default_rng(1).normal(size=(20, 60)), MANY[:20, :3]),
     "tiny columns": (ROWS * 1e-12, np.c_[SIGN, ROWS[:, 1] > 0]),
     "an outlier": (np.r_[ROWS, [[1e9, 0, 0, 0]]], np.c_[np.r_[SIGN, 0], np.r_[SIGN, 1]]),

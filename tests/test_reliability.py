@@ -39,11 +39,12 @@ def test_many_and_different_things_are_tried():
 
 def threads_of_ours(fit):
     """Threads of our own pools that were seen while a fit went on."""
-    done, seen = threading.Event(), set()
+    done, before, seen = threading.Event(), set(threading.enumerate()), set()
 
     def look():
         while not done.wait(0.0005):
-            seen.update(t.name for t in threading.enumerate() if "ThreadPoolExecutor" in t.name)
+            new = set(threading.enumerate()) - before
+            seen.update(t.name for t in new if "ThreadPoolExecutor" in t.name)
 
     watch = threading.Thread(target=look)
     watch.start()

@@ -121,6 +121,12 @@ class Engine(ABC):
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         """An array to be filled."""
 
+    def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        """An array of zeros."""
+        out = self.empty(shape, dtype)
+        out[...] = 0
+        return out
+
     @abstractmethod
     def factor(self, B: Any, *, exact: bool = False) -> Any:
         """The right side of products, prepared once; slices of rows can be taken of it."""
@@ -227,6 +233,10 @@ class HostEngine(Engine):
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> NDArray:
         """An array to be filled."""
         return np.empty(shape, dtype=dtype)
+
+    def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> NDArray:
+        """Zeros that take no memory before they are written to."""
+        return np.zeros(shape, dtype=dtype)
 
     def factor(self, B: NDArray, *, exact: bool = False) -> NDArray:
         """The matrix itself."""

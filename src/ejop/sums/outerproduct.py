@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from numbers import Integral
 from typing import Any
 
@@ -97,9 +98,7 @@ class OuterProduct:
         self._outputs = self._zeros((n_outputs, n_features))  # sum of J_cj^2, by output
 
     def _zeros(self, shape: tuple[int, ...]) -> Any:
-        out = self.engine.empty(shape, self.engine.precise().kind(np.dtype(np.float64)))
-        out[...] = 0
-        return out
+        return self.engine.zeros(shape, self.engine.precise().kind(np.dtype(np.float64)))
 
     def add(self, J: Any, weights: ArrayLike | None = None, *, check: bool = True) -> OuterProduct:
         """Add the Jacobians of some rows.
@@ -167,13 +166,10 @@ class OuterProduct:
         """The same sums in NumPy."""
         if not self.engine.on_device:
             return self
-        out = OuterProduct(
-            self.n_outputs, self.n_features, diagonal=self.diagonal, batch=self.batch
-        )
-        for name in _NUMBERS:
-            setattr(out, name, getattr(self, name))
+        out = copy(self)
+        out.engine = HOST
         for name in _SUMS:
-            getattr(out, name)[...] = self.engine.to_host(getattr(self, name))
+            setattr(out, name, self.engine.to_host(getattr(self, name)).astype(float, copy=False))
         return out
 
     @property

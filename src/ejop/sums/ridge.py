@@ -156,10 +156,10 @@ class Centers:
             return self._measured_moments(G, Q, a, left_out)
         c, width = a.shape[1], self.Z.shape[1] + 1
         table = moment_table(self.engine, self.Z, width, 0)
-        sums = self.engine.empty((c, len(G), width), FLOAT64)
         if moments is not None:
-            sums[:] = (G @ moments).reshape(len(G), c, -1)[:, :, :width].swapaxes(0, 1)
+            sums = (G @ moments).reshape(len(G), c, -1)[:, :, :width].swapaxes(0, 1)
         else:
+            sums = self.engine.empty((c, len(G), width), FLOAT64)
             for k in range(c):
                 namespace(G).matmul(G * a[:, k], table, out=sums[k])
         if left_out is not None:
