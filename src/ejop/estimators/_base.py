@@ -414,7 +414,8 @@ class OuterProductEstimator(LinearMetricEstimator):
                 UserWarning,
                 stacklevel=3 + WRAPPERS,
             )
-        self.function_, self.plan_, self._outer_product, self._step = function, plan, total, step
+        self.function_, self.plan_, self._step = function, plan, step
+        self._outer_product: Any = total if units is None else None  # for partial_fit
         self._kept = self._settled()
         self.mass_zeroed_ = plan.mass_zeroed
         self.outer_product_, self.outer_product_stderr_ = metric, total.stderr()

@@ -173,7 +173,7 @@ class Predictor(LinearMetricEstimator):
                 if best is None or tried.loss_ < best[0].loss_:
                     best = tried, scale, scaler, block
         rule, scale, scaler, block = best
-        rule.hold(None, targets.Y, targets.w)
+        rule.hold(None, rule.function_.Y_, targets.w)
         metric = self._metric("ridge", seed).set_params(step="analytic", n_jobs=self.n_jobs)
         mean_metric(metric, rule.function_, units, seed, engine, limit)
         metric.plan_.notes += rule.notes_
@@ -187,7 +187,8 @@ class Predictor(LinearMetricEstimator):
         self.cv_results_ = rule.table_
         self._finish(rule, targets)
         moments = block.X.mean(0), variance(block.X, targets.w)
-        self._store(scaler, (np.eye(len(L[0])), L), metric, rule, moments)
+        identity = np.eye(len(L[0]), dtype=np.int8)  # a model need not hold eight times as much
+        self._store(scaler, (identity, L), metric, rule, moments)
 
     def _finish(self, rule: Any, targets: Targets) -> None:
         """What a subclass makes of the honest predictions."""

@@ -374,6 +374,9 @@ class RidgeRule(Rule):
         squares = ((honest - R[search.rows]) ** 2).sum(1)
         self.loss_ = float(np.average(squares, weights=None if w is None else w[search.rows]))
         self.honest_ = honest * units + summary.prior
+        if self.kind_ != "real":  # small numbers, of which a model holds many
+            self.honest_ = self.honest_.astype(np.float32)
+            block = replace(block, Y=block.Y.astype(np.float32))
         self.judged_, self.notes_ = search.rows, search.notes
         self.table_ = _table(search, ranked, len(chosen))
         self.function_ = AverageFunction().of(self.members_, quantiles, block, summary)
