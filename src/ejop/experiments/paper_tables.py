@@ -189,9 +189,17 @@ TABLES = {
             ("mnist",),
             ("euclid", "relieff", *_EJOP, *_VARIANTS),
         ),
-        PaperTable("table2", "Euclid and EJOP", _ROWS, ("euclid", "relieff", *_EJOP, *_VARIANTS)),
         PaperTable(
-            "table3", "EJOP and metric learners", _ROWS, (*_EJOP, "itml", "lmnn", "mlr", "nca")
+            "table2",
+            "Euclid and EJOP",
+            _ROWS,
+            ("euclid", "relieff", *_EJOP, "ejop-machines", *_VARIANTS),
+        ),
+        PaperTable(
+            "table3",
+            "EJOP and metric learners",
+            _ROWS,
+            (*_EJOP, "ejop-machines", "itml", "lmnn", "mlr", "nca"),
         ),
         PaperTable(
             "table4",
