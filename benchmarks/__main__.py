@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from benchmarks import (
     tuning,
 )
 from benchmarks.common import Row, log
+from benchmarks.data import mnist
 from benchmarks.load import Elsewhere
 
 
@@ -40,6 +42,12 @@ BENCHMARKS = {
         full={"n": 9298, "side": 4096, "repeat": 5},
         quick={"n": 9298, "side": 4096, "repeat": 3},
         tiny={"n": 1000, "side": 512, "repeat": 2},
+    ),
+    "gemm-mnist": Benchmark(
+        partial(gaussian.gemm, data=mnist, bandwidth=1.36),
+        full={"n": 60_000, "side": 8192, "repeat": 1},
+        quick={"n": 8000, "side": 4096, "repeat": 1},
+        tiny={"n": 800, "side": 512, "repeat": 1},
     ),
     "local": Benchmark(
         gaussian.local,

@@ -16,13 +16,13 @@ from benchmarks.peers import kernel_regression, relative_difference, shifted_out
 from ejop import EJOP
 
 
-def gemm(*, n: int, side: int, repeat: int) -> list[Row]:
+def gemm(*, n: int, side: int, repeat: int, bandwidth: float = 2.5, data: Any = usps) -> list[Row]:
     """Rate of EJOP over all rows against the machine's own rate of float32 matrix products."""
-    (X, y), remark = usps(n)
+    (X, y), remark = data(n)
     rng = np.random.default_rng(0)
     A, B = (rng.uniform(size=(side, side)).astype(np.float32) for _ in range(2))
     C = np.empty_like(A)
-    estimator = EJOP(bandwidth=2.5)
+    estimator = EJOP(bandwidth=bandwidth)
     seconds, fitted = interleaved(
         repeat,
         {"ours": lambda: estimator.fit(X, y), "sgemm": lambda: np.matmul(A, B, out=C)},
