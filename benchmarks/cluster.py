@@ -30,11 +30,11 @@ from benchmarks.common import log
 from benchmarks.load import Elsewhere
 from benchmarks.worker import peak_memory
 from ejop import EJOP
-from ejop._dask.plan import Job
-from ejop._dask.tiles import _tile
 from ejop.choice import LocalRows
 from ejop.dask import DaskEJOP
 from ejop.datasets import make_multi_index
+from ejop.executors.dask.plan import Job
+from ejop.executors.dask.tiles import _tile
 from ejop.executors.expectation import Terms
 from ejop.functions import KernelSmoother
 from ejop.rows import whole_block

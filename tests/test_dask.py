@@ -23,11 +23,11 @@ import dask.dataframe as dd
 import pandas as pd
 from distributed import Client, LocalCluster
 
-from ejop._dask import rows as rows_module
-from ejop._dask.cluster import Workers, tree
-from ejop._dask.plan import choose_reduction
-from ejop._dask.rows import Rows, draw
 from ejop.dask import DaskEGOP, DaskEGOPRegressor, DaskEJOP, DaskEJOPClassifier
+from ejop.executors.dask import rows as rows_module
+from ejop.executors.dask.cluster import Workers, tree
+from ejop.executors.dask.plan import choose_reduction
+from ejop.executors.dask.rows import Rows, draw
 from ejop.rows import Block, Moments, Summary
 
 X, Y, _ = make_multi_index(420, 5, random_state=0)
@@ -262,8 +262,8 @@ def test_mass_condition_where_references_are_broadcast(client):
 
 def test_rounds_of_tiles_add_up(client, monkeypatch):
     """Few queries a round, as where memory is short."""
-    monkeypatch.setattr("ejop._dask.tiles.STATE_SHARE", 1e-12)
-    monkeypatch.setattr("ejop._dask.tiles.QUERIES", 100)
+    monkeypatch.setattr("ejop.executors.dask.tiles.STATE_SHARE", 1e-12)
+    monkeypatch.setattr("ejop.executors.dask.tiles.QUERIES", 100)
     fitted = DaskEJOP(bandwidth=0.7, reduction="tiles", client=client)
     fitted.fit(*collections(X, Y, CUTS["even"]))
     assert "5 rounds of at most 84 queries" in str(fitted.plan_)

@@ -23,8 +23,8 @@ pytest.importorskip("distributed")
 import dask.array as da
 from distributed import Client, Scheduler
 
-from ejop._dask import rows as rows_module
 from ejop.dask import DaskEJOP
+from ejop.executors.dask import rows as rows_module
 
 X, Y, _ = make_multi_index(420, 5, random_state=0)
 CUTS = (20,) * 21
@@ -34,7 +34,7 @@ TASK = {"tiles": "tile", "broadcast": "query_sum"}
 @pytest.fixture(autouse=True)
 def many_tasks(monkeypatch):
     monkeypatch.setattr(rows_module, "BLOCK_BYTES", 1)
-    monkeypatch.setattr("ejop._dask.broadcast.TASKS_PER_THREAD", 20)
+    monkeypatch.setattr("ejop.executors.dask.broadcast.TASKS_PER_THREAD", 20)
 
 
 def slow(block, seconds=0.03):

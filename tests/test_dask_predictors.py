@@ -13,10 +13,10 @@ pytest.importorskip("distributed")
 import dask.array as da
 import pandas as pd
 
-from ejop._dask import plan as plan_module
-from ejop._dask import predictors as predictors_module
-from ejop._dask import rows as rows_module
 from ejop.dask import DaskEGOPRegressor, DaskEJOPClassifier
+from ejop.executors.dask import plan as plan_module
+from ejop.executors.dask import predictors as predictors_module
+from ejop.executors.dask import rows as rows_module
 from ejop.rules import KNeighborsRule, RadiusRule
 
 X, Y, _ = make_multi_index(240, 4, random_state=2)

@@ -99,7 +99,10 @@ def test_what_counts_as_a_private_attribute():
 
 
 #: the cluster walks the steps of the local predictor of the same name, whose class it extends
-TWINS = {("ejop._dask.predictors", "_votes"), ("ejop._dask.predictors", "_decide")}
+TWINS = {
+    ("ejop.executors.dask.predictors", "_votes"),
+    ("ejop.executors.dask.predictors", "_decide"),
+}
 
 
 def test_no_module_uses_a_private_attribute_of_the_objects_of_another():

@@ -141,8 +141,8 @@ def test_a_dask_worker_with_two_threads(wine, serial, processes):
 def test_estimators_on_a_cluster_hold_the_pools_in_their_tasks(wine):
     da = pytest.importorskip("dask.array")
     distributed = pytest.importorskip("distributed")
-    from ejop._dask.cluster import delayed as task
     from ejop.dask import DaskEJOP
+    from ejop.executors.dask.cluster import delayed as task
 
     X, y = wine
     plain = EJOP("ridge", random_state=0).fit(X, y)

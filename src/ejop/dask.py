@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ejop._dask.base import CONSTRAINTS, like
-from ejop._dask.metrics import DaskMetric
-from ejop._dask.plan import ClusterPlan
-from ejop._dask.predictors import DaskPredictor
-from ejop._dask.rows import Rows
 from ejop._sklearn import Interval
 from ejop.estimators import EGOP, EJOP, EGOPRegressor, EJOPClassifier, weights_of_classes
+from ejop.executors.dask.base import CONSTRAINTS, like
+from ejop.executors.dask.metrics import DaskMetric
+from ejop.executors.dask.plan import ClusterPlan
+from ejop.executors.dask.predictors import DaskPredictor
+from ejop.executors.dask.rows import Rows
 
 __all__ = ["ClusterPlan", "DaskEGOP", "DaskEGOPRegressor", "DaskEJOP", "DaskEJOPClassifier"]
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.frozen import FrozenEstimator
 
-from ejop._dask.cluster import Workers
-from ejop._dask.rows import MANY_ROWS, Rows, draw
+from ejop.executors.dask.cluster import Workers
+from ejop.executors.dask.rows import MANY_ROWS, Rows, draw
 from ejop.functions import Function, ModelFunction, RidgeFunction
 from ejop.seeds import GROUPS, QUERIES, stream_of
 from ejop.sums import OuterProduct

@@ -113,6 +113,7 @@ class ClusterTask:
         self.__name__ = funcname(function)  # what the dashboard shows
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the function gives, with the pools of threads held at one."""
         with cluster_task:
             return self.function(*args, **kwargs)
 

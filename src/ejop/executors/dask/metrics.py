@@ -6,10 +6,10 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from ejop._dask.base import Absent, OnCluster
-from ejop._dask.cluster import find_client, run, workers
-from ejop._dask.rows import Rows
-from ejop._dask.sums import Sum, expectation
+from ejop.executors.dask.base import Absent, OnCluster
+from ejop.executors.dask.cluster import find_client, run, workers
+from ejop.executors.dask.rows import Rows
+from ejop.executors.dask.sums import Sum, expectation
 
 
 class DaskMetric(OnCluster):

@@ -11,8 +11,8 @@ from dask.sizeof import sizeof
 from numpy.typing import NDArray
 from sklearn.utils.random import sample_without_replacement
 
-from ejop._dask.cluster import constant, delayed, keep, run, tree
 from ejop.choice import query_blocks, some_rows
+from ejop.executors.dask.cluster import constant, delayed, keep, run, tree
 from ejop.functions import Function
 from ejop.rows import Block, Summary, join_blocks, nbytes_of
 from ejop.sums import Form, WeightedSums

@@ -7,9 +7,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ejop._dask.cluster import Workers, constant, delayed, keep, run, tree
-from ejop._dask.plan import TASK_FLOPS, TASKS_PER_THREAD, ClusterPlan, Job, make_job
-from ejop._dask.rows import Rows
+from ejop.executors.dask.cluster import Workers, constant, delayed, keep, run, tree
+from ejop.executors.dask.plan import TASK_FLOPS, TASKS_PER_THREAD, ClusterPlan, Job, make_job
+from ejop.executors.dask.rows import Rows
 from ejop.executors.expectation import Averager, merged
 from ejop.functions import Function
 from ejop.rows import Block, join_blocks

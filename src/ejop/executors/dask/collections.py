@@ -14,8 +14,8 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from ejop._dask.cluster import run
 from ejop._sklearn import check_sample_weight, check_y, without_warning_of_many_classes
+from ejop.executors.dask.cluster import run
 from ejop.rows import Block, require_labels
 
 # what needs no data -----------------------------------------------------------------------------

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
-from ejop._dask.base import Absent, OnCluster, blocks_of, stacked
-from ejop._dask.cluster import constant, delayed, find_client, keep, run, tree, workers
-from ejop._dask.collections import check_rows, partitions
-from ejop._dask.metrics import fit_metric
-from ejop._dask.plan import BROADCAST_SHARE, ClusterPlan
-from ejop._dask.rows import Rows, draw
-from ejop._dask.search import Found, delayed_found, delayed_votes
 from ejop._sklearn import has_constant_columns, scale_without_zeros
+from ejop.executors.dask.base import Absent, OnCluster, blocks_of, stacked
+from ejop.executors.dask.cluster import constant, delayed, find_client, keep, run, tree, workers
+from ejop.executors.dask.collections import check_rows, partitions
+from ejop.executors.dask.metrics import fit_metric
+from ejop.executors.dask.plan import BROADCAST_SHARE, ClusterPlan
+from ejop.executors.dask.rows import Rows, draw
+from ejop.executors.dask.search import Found, delayed_found, delayed_votes
 from ejop.metric import components, project
 from ejop.neighbors import Votes
 from ejop.rows import Block, Moments, join_blocks

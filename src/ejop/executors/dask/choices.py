@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ejop._dask.cluster import constant, delayed, keep, tree
-from ejop._dask.rows import Rows
+from ejop.executors.dask.cluster import constant, delayed, keep, tree
+from ejop.executors.dask.rows import Rows
 from ejop.functions import RidgeFunction
 from ejop.rows import Block
 from ejop.sums.engine import HOST

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ejop._dask.broadcast import checked, grouped_plan
-from ejop._dask.choices import solved_ridge
-from ejop._dask.cluster import Workers, constant, delayed, run, tree
-from ejop._dask.plan import (
+from ejop.executors.dask.broadcast import checked, grouped_plan
+from ejop.executors.dask.choices import solved_ridge
+from ejop.executors.dask.cluster import Workers, constant, delayed, run, tree
+from ejop.executors.dask.plan import (
     STATE_SHARE,
     STATE_WIDTH,
     STATES,
@@ -23,7 +23,7 @@ from ejop._dask.plan import (
     ClusterPlan,
     make_job,
 )
-from ejop._dask.rows import Rows
+from ejop.executors.dask.rows import Rows
 from ejop.executors.expectation import Averager, Terms, merged
 from ejop.functions import Function, RidgeFunction
 from ejop.rows import Block, join_blocks, whole_block

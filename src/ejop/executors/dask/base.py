@@ -15,10 +15,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ejop._dask.cluster import constant, delayed, find_client, workers
-from ejop._dask.collections import Reader, check_rows, partitions
-from ejop._dask.rows import Rows, read
 from ejop._sklearn import HasMethods, StrOptions
+from ejop.executors.dask.cluster import constant, delayed, find_client, workers
+from ejop.executors.dask.collections import Reader, check_rows, partitions
+from ejop.executors.dask.rows import Rows, read
 from ejop.sums.engine import as_device
 from ejop.sums.plan import format_bytes
 

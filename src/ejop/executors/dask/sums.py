@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ejop._dask.broadcast import Broadcast
-from ejop._dask.cluster import Workers
-from ejop._dask.plan import Sum, choose_reduction, query_rounds
-from ejop._dask.rows import Rows
-from ejop._dask.tiles import Rowless, Tiles
+from ejop.executors.dask.broadcast import Broadcast
+from ejop.executors.dask.cluster import Workers
+from ejop.executors.dask.plan import Sum, choose_reduction, query_rounds
+from ejop.executors.dask.rows import Rows
+from ejop.executors.dask.tiles import Rowless, Tiles
 from ejop.executors.expectation import require_finite
 
 

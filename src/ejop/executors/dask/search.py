@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ejop._dask.cluster import constant, delayed, tree
+from ejop.executors.dask.cluster import constant, delayed, tree
 from ejop.neighbors import Neighborhoods, Votes
 from ejop.rows import Block
 from ejop.rules import NeighborsRule
