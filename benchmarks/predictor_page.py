@@ -292,9 +292,9 @@ def larger(runs: Runs) -> list[str]:
             best = min(e for e in errors if e is not None)
             told = [f"**{number(e)}**" if e == best else number(e) for e in errors]
             ours = runs.good[name, 0, "ours", rows]
-            cells.append([name, str(ours["n_train"]), *told, number(ours["fit_seconds"], ".1f")])
+            cells.append([name, str(ours["n_train"]), *told])
         titles = [TITLES.get(m, m) for m in there]
-        lines += markdown(["set", "rows", *titles, "ours, fit s"], cells)
+        lines += markdown(["set", "rows", *titles], cells)
     return lines
 
 
@@ -464,7 +464,7 @@ def page(records: Records) -> str:
         "",
         *growth(runs),
         *section("More rows"),
-        "Errors in per cent, split 0. Seconds are those of the machine that ran it.",
+        "Errors in per cent, split 0.",
         "",
         *larger(runs),
         *section("On a card"),
