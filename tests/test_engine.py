@@ -349,11 +349,20 @@ def test_factors_solve_and_invert(kind):
 
 
 def test_solving_lets_other_threads_run():
-    L, turns = np.asfortranarray(np.eye(1500)), 0
-    thread = threading.Thread(target=lambda: [HOST.solve(L, L) for _ in range(3)])
+    L, turns, spans = np.asfortranarray(np.eye(2000)), [], []
+
+    def work():
+        start = time.perf_counter()
+        HOST.solve(L, L)
+        spans.append((start, time.perf_counter()))
+
+    thread = threading.Thread(target=work)
     thread.start()
     while thread.is_alive():
-        turns += 1
+        turns.append(time.perf_counter())
         time.sleep(1e-3)
     thread.join()
-    assert turns > 12  # one or two a solve where the interpreter's lock is held
+    ((start, end),) = spans
+    inside = np.array([start, *(t for t in turns if start < t < end), end])
+    # with the interpreter's lock held, all of the solve is one gap between two turns
+    assert np.diff(inside).max() < 0.6 * (end - start)

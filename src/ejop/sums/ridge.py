@@ -155,7 +155,8 @@ class Centers:
         if self.pairwise:
             return self._measured_moments(G, Q, a, left_out)
         c, width = a.shape[1], self.Z.shape[1] + 1
-        table = moment_table(self.engine, self.Z, width, 0)
+        if moments is None or left_out is not None:
+            table = moment_table(self.engine, self.Z, width, 0)
         if moments is not None:
             sums = (G @ moments).reshape(len(G), c, -1)[:, :, :width].swapaxes(0, 1)
         else:
