@@ -71,12 +71,20 @@ class QuantileColumns(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Long tails and odd units no longer matter, and outliers cannot dominate.
 
+    Parameters
+    ----------
+    fixed : ndarray of bool, shape (n_features,), optional
+        Columns that stay as they are, since their values are levels without an order.
+
     Examples
     --------
     >>> from ejop.scaling import QuantileColumns
     >>> QuantileColumns().fit_transform([[1.0], [10.0], [1e9]]).round(1).ravel()
     array([-3.,  0.,  3.])
     """
+
+    def __init__(self, fixed: NDArray | None = None) -> None:
+        self.fixed = fixed
 
     def fit(self, X: ArrayLike, y: Any = None) -> QuantileColumns:
         """Take the quantiles of each column."""
@@ -94,11 +102,15 @@ class QuantileColumns(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ranks = np.empty(rows.shape)
         for j, q in enumerate(self.quantiles_.T):
             x = rows[:, j]
+            if self.fixed is not None and self.fixed[j]:
+                ranks[:, j] = 0.5
+                continue
             up, down = np.interp(x, q, shares), np.interp(-x, -q[::-1], -shares[::-1])
             ranks[:, j] = (up - down) / 2
             ranks[x >= q[-1], j] = 1
             ranks[x <= q[0], j] = 0
-        return np.clip(ndtri(ranks), -FARTHEST, FARTHEST)
+        found = np.clip(ndtri(ranks), -FARTHEST, FARTHEST)
+        return found if self.fixed is None else np.where(self.fixed, rows, found)
 
     def slopes(self, X: NDArray) -> NDArray:
         """How fast each value changes with its column, over half a standard deviation, (m, d)."""
@@ -120,9 +132,73 @@ _CURVED: dict[type, str] = {
 }
 
 
-def make_scaler(name: str) -> Any:
-    """An unfitted scaler by name; it gives arrays whatever scikit-learn is set to give."""
-    return SCALERS[name]().set_output(transform="default")
+class MixedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Numbers scaled by their values, and features of levels by a factor that is given.
+
+    Levels are not scaled to unit variance each: a category would count for as many columns as it
+    has levels, and the more the rarer they are.
+
+    Parameters
+    ----------
+    scale : {"none", "standard", "robust", "hellinger", "quantile"}
+        For the numbers.
+    factors : ndarray of shape (n_features,)
+        What features of levels are multiplied by; NaN for numbers.
+
+    Attributes
+    ----------
+    scaler_ : fitted scaler of the numbers, or None where there are none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ejop.scaling import MixedScaler
+    >>> MixedScaler("standard", np.array([np.nan, 2.0])).fit_transform([[1.0, 0.0], [3.0, 1.0]])
+    array([[-1.,  0.],
+           [ 1.,  2.]])
+    """
+
+    def __init__(self, scale: str, factors: NDArray) -> None:
+        self.scale = scale
+        self.factors = factors
+
+    @property
+    def numbers(self) -> NDArray:
+        """Which columns are numbers, (n_features,)."""
+        return np.isnan(self.factors)
+
+    def fit(self, X: ArrayLike, y: Any = None) -> MixedScaler:
+        """Fit the scaler of the numbers."""
+        rows = validate_data(self, X, dtype=[np.float64, np.float32])
+        self.scaler_ = None
+        if self.numbers.any():
+            self.scaler_ = make_scaler(self.scale).fit(rows[:, self.numbers])
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray:
+        """Scaled rows."""
+        rows = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        found = rows * np.where(self.numbers, 1.0, self.factors).astype(rows.dtype)
+        if self.scaler_ is not None:
+            found[:, self.numbers] = self.scaler_.transform(rows[:, self.numbers])
+        return found
+
+    def slopes(self) -> NDArray:
+        """What each column is multiplied by, (n_features,)."""
+        found = self.factors.copy()
+        if self.scaler_ is not None:
+            found[self.numbers] = slopes(self.scaler_)
+        return found
+
+
+def make_scaler(name: str, factors: NDArray | None = None) -> Any:
+    """An unfitted scaler by name; it gives arrays whatever scikit-learn is set to give.
+
+    With ``factors`` some columns are levels, see :class:`MixedScaler`.
+    """
+    if factors is None or np.isnan(factors).all():
+        return SCALERS[name]().set_output(transform="default")
+    return MixedScaler(name, factors).set_output(transform="default")
 
 
 def scaled(scaler: Any, rows: NDArray) -> NDArray:
@@ -140,6 +216,8 @@ def slopes(scaler: Any) -> NDArray | float:
     ValueError
         Where the scaler is not linear in each column.
     """
+    if isinstance(scaler, MixedScaler):
+        return scaler.slopes()
     for kind, what in _CURVED.items():
         if isinstance(scaler, kind):
             raise ValueError(

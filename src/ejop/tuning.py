@@ -237,6 +237,8 @@ class Search:
         ``judge(A, seen, B, held)`` yields (size, score, loss) for mapped rows.
     progress : callable
         ``progress(steps, total)`` walks through steps and tells how far it is.
+    factors : ndarray of shape (n_features,), optional
+        Of columns that are levels, see :func:`ejop.scaling.make_scaler`.
     """
 
     scales: list[list[str]]
@@ -249,6 +251,7 @@ class Search:
     learn: Callable[[Any, NDArray, NDArray], Any]
     judge: Callable[..., Iterator[tuple[float, float, float]]]
     progress: Callable[[Iterator[Any], int], Iterator[Any]]
+    factors: NDArray | None = None
 
     def run(self, X: NDArray, splits: Splits) -> tuple[Setting, Judgements]:
         """Score the grid; rounds beyond the first are tried while they gain.
@@ -266,7 +269,7 @@ class Search:
             maps = [components(*spectrum, **rank) @ L for spectrum, L in found]
             functions = self.functions
             if functions is None:
-                A = project(_scaled(best.scale, X, *splits[0])[0], maps[0])
+                A = project(self._scaled(best.scale, X, *splits[0])[0], maps[0])
                 functions = _widened(*self._machine(A, splits[0][0])[1:])
             starts = [replace(best, function=f, earlier=best.rounds) for f in functions]
             spectra = self._judge(table, X, splits, maps, starts)
@@ -299,7 +302,7 @@ class Search:
         found: dict[str, tuple[NDArray, float, float]] = {}
         for scale in scales:
             try:
-                found[scale] = self._machine(make_scaler(scale).fit_transform(X), rows)
+                found[scale] = self._machine(self._scaler(scale).fit_transform(X), rows)
             except np.linalg.LinAlgError:
                 if scale == scales[-1] and not found:
                     raise
@@ -345,7 +348,7 @@ class Search:
         def steps() -> Iterator[None]:
             for start, i in jobs:
                 seen, held = splits[i]
-                A, B = (project(Z, maps[i]) for Z in _scaled(start.scale, X, seen, held))
+                A, B = (project(Z, maps[i]) for Z in self._scaled(start.scale, X, seen, held))
                 metric = self.learn(start.function, A, seen)
                 spectrum = metric.eigenvalues_, metric.eigenvectors_
                 spectra[start.scale, start.function].append(spectrum)
@@ -371,11 +374,15 @@ class Search:
             before, L = L, components(*spectrum, power=power, n_components=rank) @ L
         return before, L, metric
 
+    def _scaler(self, scale: str) -> Any:
+        return make_scaler(scale, self.factors)
 
-def _scaled(scale: str, X: NDArray, seen: NDArray, held: NDArray) -> tuple[NDArray, NDArray]:
-    """Rows to learn from and rows that judge, as the former say."""
-    scaler = make_scaler(scale).fit(X[seen])
-    return scaler.transform(X[seen]), scaler.transform(X[held])
+    def _scaled(
+        self, scale: str, X: NDArray, seen: NDArray, held: NDArray
+    ) -> tuple[NDArray, NDArray]:
+        """Rows to learn from and rows that judge, as the former say."""
+        scaler = self._scaler(scale).fit(X[seen])
+        return scaler.transform(X[seen]), scaler.transform(X[held])
 
 
 def _widened(h: float, penalty: float) -> list[RidgeFunction]:

@@ -167,6 +167,7 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         power: float | str = "auto",
         n_components: int | float | str | None = None,
         scale: str = "auto",
+        columns: Any = "auto",
         validation: Any = FOLDS,
         n_iter: int = 1,
         class_weight: Any = None,
@@ -181,6 +182,7 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         self.power = power
         self.n_components = n_components
         self.scale = scale
+        self.columns = columns
         self.validation = validation
         self.n_iter = n_iter
         self.class_weight = class_weight

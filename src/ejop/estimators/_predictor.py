@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, check_X_y
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ejop._sklearn import (
@@ -26,9 +27,11 @@ from ejop._sklearn import (
     with_callbacks,
 )
 from ejop.arrays import device_of, follow, to_host
+from ejop.columns import ColumnPreparer, SparseReducer, is_table
 from ejop.estimators._linear import LinearMetricEstimator
 from ejop.executors.expectation import Averager, Terms
 from ejop.executors.threads import at_most, computing
+from ejop.explain import ROWS, ColumnChanges, column_changes
 from ejop.functions import NeighborsSmoother
 from ejop.metric import components, project
 from ejop.neighbors import Votes, nearest
@@ -59,6 +62,9 @@ Pair = tuple[NDArray, NDArray]
 class Predictor(LinearMetricEstimator):
     """Base of the predictors: subclasses turn y into targets and judge votes."""
 
+    #: what makes rows of numbers of what is passed; None where they are that already
+    preparer_: Any = None
+
     _parameter_constraints: dict = {
         "rule": [StrOptions(set(RULES)), Rule],
         "function": [
@@ -73,6 +79,7 @@ class Predictor(LinearMetricEstimator):
             Interval(Real, 0, 1, closed="neither"),
         ],
         "scale": [StrOptions({"auto", *SCALERS})],
+        "columns": [StrOptions({"auto", "numbers"}), ColumnPreparer],
         "validation": [
             Interval(Real, 0, 1, closed="neither"),
             Interval(Integral, 2, None, closed="left"),
@@ -121,7 +128,8 @@ class Predictor(LinearMetricEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or table of shape (n_samples, n_features)
+            A table of pandas, polars or Arrow may hold text, gaps and dates, see ``columns``.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Classes; real targets, one or several; or 0/1 columns, several labels a row.
         sample_weight : array-like of shape (n_samples,), optional
@@ -161,14 +169,24 @@ class Predictor(LinearMetricEstimator):
         """Let a rule choose its machines; the metric is that of their mean."""
         self._refuse_what_does_not_apply()
         units, ((engine, *_), limit) = self._units(targets), engines_for(device, rows)
+        factors = self._factors
+        fixed = None if factors is None else ~np.isnan(factors)
         rows = rows.astype(np.float64, copy=False)  # beside an outlier float32 loses the others
         best: Any = None
         with fit_task(self, type(self).__name__, None):
             for scale, preparations in self._preparations(rows):
-                scaler = make_scaler(scale).fit(rows)
+                scaler = make_scaler(scale, factors).fit(rows)
                 block = whole_block(scaler.transform(rows), targets.Y, targets.w)
                 tried = clone(rule).learn(
-                    block, preparations, seed, units, self._tracked, engine, limit, targets.kind
+                    block,
+                    preparations,
+                    seed,
+                    units,
+                    self._tracked,
+                    engine,
+                    limit,
+                    targets.kind,
+                    fixed,
                 )
                 if best is None or tried.loss_ < best[0].loss_:
                     best = tried, scale, scaler, block
@@ -203,8 +221,20 @@ class Predictor(LinearMetricEstimator):
             return [("standard", ("quantile",))]
         if self.scale != "auto":
             return [(self.scale, ("plain",))]
+        numbers = self._numbers(rows)
+        if not numbers.shape[1]:
+            return [("none", ("plain",))]
         found: list[tuple[str, tuple[str, ...]]] = [("standard", ("plain", "quantile"))]
-        return [*found, ("hellinger", ("plain",))] if shares_one_whole(rows) else found
+        return [*found, ("hellinger", ("plain",))] if shares_one_whole(numbers) else found
+
+    @property
+    def _factors(self) -> NDArray | None:
+        """Of levels, see :class:`ejop.scaling.MixedScaler`; None where all columns are numbers."""
+        return None if self.preparer_ is None else self.preparer_.factors_
+
+    def _numbers(self, rows: NDArray) -> NDArray:
+        """The prepared columns that are numbers."""
+        return rows if self._factors is None else rows[:, np.isnan(self._factors)]
 
     def _refuse_what_does_not_apply(self) -> None:
         """Parameters that tune neighbours mean nothing to a rule that chooses for itself."""
@@ -254,20 +284,36 @@ class Predictor(LinearMetricEstimator):
         return rows, y, w
 
     def _checked(self, X: Any, y: Any, **checks: Any) -> tuple[NDArray, NDArray]:
-        """Rows and targets as arrays, of one length and finite."""
+        """Rows and targets as arrays, of one length and finite; a table is prepared."""
+        if isinstance(self, ClassifierMixin):
+            y = as_labels(y)
+        kinds = [np.float64, np.float32]
+        self.preparer_ = self._make_preparer(X)
         try:
-            if isinstance(self, ClassifierMixin):
-                y = as_labels(y)
-            return validate_data(
-                self, X, y, dtype=[np.float64, np.float32], multi_output=True, **checks
-            )
+            if self.preparer_ is None:
+                return validate_data(self, X, y, dtype=kinds, multi_output=True, **checks)
         except ValueError as error:
             if not tells_of_missing_values(error):
                 raise
-            raise ValueError(
-                "Input X contains NaN, and distances need every value; put "
-                f"sklearn.impute.SimpleImputer before {type(self).__name__} in a pipeline."
-            ) from None
+            if self.columns == "numbers":
+                raise ValueError(
+                    "Input X contains NaN, and distances need every value; fill the gaps, or use "
+                    "columns='auto', which does."
+                ) from None
+            self.preparer_ = ColumnPreparer()
+        rows = self.preparer_.fit_transform(X)
+        validate_data(self, X, skip_check_array=True)
+        return check_X_y(rows, y, dtype=kinds, multi_output=True, **checks)
+
+    def _make_preparer(self, X: Any) -> Any:
+        """What prepares the columns; None for rows that are taken as they are."""
+        if isinstance(self.columns, ColumnPreparer):
+            return clone(self.columns).set_output(transform="default")
+        if self.columns == "numbers":
+            return None
+        if issparse(X):
+            return SparseReducer(random_state=self.random_state)
+        return ColumnPreparer().set_output(transform="default") if is_table(X) else None
 
     def _splits(self, X: NDArray, y: NDArray, kept: NDArray, targets: Targets, seed: int) -> Splits:
         """Splits of the rows that are kept, among all that were passed, whose learning part can be
@@ -305,7 +351,7 @@ class Predictor(LinearMetricEstimator):
                 yield size, *self._evaluate(votes, targets, held)
 
         return Search(
-            scales=scale_candidates(X) if self.scale == "auto" else [[self.scale]],
+            scales=scale_candidates(self._numbers(X)) if self.scale == "auto" else [[self.scale]],
             functions=None if automatic else [self.function],
             powers=POWERS if self.power == "auto" else (float(self.power),),
             ranks=[self.n_components] if fixed_rank else [None, 0.9, 0.99],
@@ -315,6 +361,7 @@ class Predictor(LinearMetricEstimator):
             learn=lambda f, A, rows: self._learn(f, A, targets, rows, seed, device),
             judge=judge,
             progress=self._tracked,
+            factors=self._factors,
         )
 
     def _tune(self, rule: Rule, search: Search, rows: NDArray, splits: Splits) -> None:
@@ -357,7 +404,7 @@ class Predictor(LinearMetricEstimator):
     ) -> None:
         """Learn the chosen setting from the rows that are kept, part of those of the targets."""
         setting = self.best_setting_
-        scaler = make_scaler(setting.scale).fit(rows)
+        scaler = make_scaler(setting.scale, self._factors).fit(rows)
         Z = scaler.transform(rows)
         before, L, metric = search.mapped(setting, Z, part)
         Y, w = targets.take(part)
@@ -368,15 +415,64 @@ class Predictor(LinearMetricEstimator):
         """All fitted state at once, from the maps before and after the last round and the mean and
         variance of scaled columns."""
         (before, L), (center, spread) = maps, moments
-        if hasattr(self, "feature_names_in_"):
+        if self.preparer_ is not None:
+            metric.plan_.notes += self.preparer_.in_words()
+        elif hasattr(self, "feature_names_in_"):
             scaler.feature_names_in_ = self.feature_names_in_
         self.scaler_, self.metric_estimator_, self.rule_ = scaler, metric, rule
         self.plan_, self.before_, self._center = metric.plan_, before, center
         change = np.einsum("rd,rs,sd->d", before, metric.outer_product_, before) * spread
         change = change if change.any() else np.ones(len(change))
-        self.feature_importances_ = change / change.sum()
+        self._metric_importances = change / change.sum()
         self._n_features_out = len(L)
         self.components_ = L
+
+    @property
+    def feature_importances_(self) -> NDArray:
+        """Share of each column in what changes the answer, (n_features,)."""
+        self._check_fitted()
+        if self.rule_.chooses:
+            return self.column_changes().importances()
+        return self._by_column(self._metric_importances)
+
+    def column_changes(self, n_rows: int = ROWS) -> ColumnChanges:
+        """How far f changes when a column takes the value that another row has there.
+
+        Parameters
+        ----------
+        n_rows : int, default=256
+            Training rows that are changed, drawn at random.
+
+        Returns
+        -------
+        changes : ColumnChanges
+            ``changes.importances()`` are ``feature_importances_``; ``changes.by_feature()`` those
+            of the levels of categories, with the names ``preparer_.get_feature_names_out()``.
+        """
+        self._check_fitted()
+        if not self.rule_.chooses:
+            raise ValueError(
+                f"rule={self.rule!r} answers by near rows, whose answers jump; its importances are "
+                "those of the metric, feature_importances_."
+            )
+        function, rng = self.rule_.function_, np.random.default_rng(0)
+        weights = function.sample_weight_
+        p = None if weights is None else weights / weights.sum()
+        n = len(function.X_)
+        rows, others = (
+            function.X_[rng.choice(n, min(n_rows, n), replace=n_rows > n or p is not None, p=p)]
+            for _ in range(2)
+        )
+        d, units = rows.shape[1], 1.0
+        if not isinstance(self, ClassifierMixin):
+            units = np.sqrt(function.summary_.Y.variance)
+        groups = np.arange(d) if self.preparer_ is None else self.preparer_.groups_
+        width = d if self.preparer_ is None else self.n_features_in_
+        (engine, *_), _ = engines_for(self.device, rows)
+        with at_most(self.n_jobs):
+            changed = partial(function.changed, engine=engine)
+            values = function.model_values(rows, engine)
+            return column_changes(changed, values, rows, others, groups, width, units)
 
     def _forget(self) -> None:
         """Drop all that an earlier fit has learned."""
@@ -429,8 +525,13 @@ class Predictor(LinearMetricEstimator):
         return self._scaled(rows).astype(rows.dtype, copy=False)
 
     def _rows(self, X: ArrayLike) -> NDArray:
-        """New rows as an array, of sizes that squares can hold."""
-        rows: NDArray = validate_data(self, to_host(X), reset=False, dtype=[np.float64, np.float32])
+        """New rows as an array, prepared as those of the fit, of sizes that squares can hold."""
+        X, kinds = to_host(X), [np.float64, np.float32]
+        rows: NDArray
+        if self.preparer_ is not None:
+            rows = self.preparer_.transform(X)
+        else:
+            rows = validate_data(self, X, reset=False, dtype=kinds)
         require_sizes(rows.min(0), rows.max(0), rows.dtype)
         return rows
 
@@ -481,8 +582,12 @@ class Predictor(LinearMetricEstimator):
         distances, indices = nearest(Z, rows, int(k), device=self._place(X))
         return follow(distances, X), follow(self.kept_[indices], X)
 
+    def _by_column(self, values: NDArray) -> NDArray:
+        """Values of prepared columns (last axis) summed over those of each column of the input."""
+        return values if self.preparer_ is None else self.preparer_.by_column(values)
+
     @computing
-    def explain(self, X: ArrayLike) -> NDArray:
+    def explain(self, X: ArrayLike, *, levels: bool = False) -> NDArray:
         """How far each feature moved each row's prediction from that of the average row.
 
         The derivative of the predicted output along each (scaled) feature times the feature's
@@ -490,7 +595,10 @@ class Predictor(LinearMetricEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or table of shape (n_samples, n_features)
+        levels : bool, default=False
+            Shares of the prepared columns, one for each level of a category, in place of those of
+            the columns of the table; ``preparer_.get_feature_names_out()`` has their names.
 
         Returns
         -------
@@ -500,6 +608,7 @@ class Predictor(LinearMetricEstimator):
         Z = self.scale_rows(X)
         J = self.metric_estimator_.jacobian(project(Z, self.before_))
         shares = project(J, self.before_.T) * (Z - self._center)[:, None]
+        shares = shares if levels else self._by_column(shares)
         return follow(self._explained(shares, X), X)
 
     def _explained(self, shares: NDArray, X: ArrayLike) -> NDArray:

@@ -77,6 +77,7 @@ class EGOPRegressor(RegressorMixin, Predictor):
         power: float | str = "auto",
         n_components: int | float | str | None = None,
         scale: str = "auto",
+        columns: Any = "auto",
         validation: Any = FOLDS,
         n_iter: int = 1,
         refit: bool | str = True,
@@ -90,6 +91,7 @@ class EGOPRegressor(RegressorMixin, Predictor):
         self.power = power
         self.n_components = n_components
         self.scale = scale
+        self.columns = columns
         self.validation = validation
         self.n_iter = n_iter
         self.refit = refit

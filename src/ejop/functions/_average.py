@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -131,6 +131,18 @@ class AverageFunction(Function):
         )
         return np.concatenate(found)
 
+    def changed(
+        self, X: NDArray, others: NDArray, groups: list[NDArray], engine: Engine = HOST
+    ) -> Iterator[NDArray]:
+        """Values (m, n_outputs) at rows that take each group of columns in turn from others."""
+        form = AverageForm(self, Request(VALUES, engine))
+        changes = form.changes(np.asarray(X), np.asarray(others))
+        if engine.on_device:
+            yield from map(changes, groups)
+            return
+        pairs = len(X) * self.summary_.n * len(self.members_)
+        yield from in_threads(changes, groups, operations=20 * pairs * len(groups))
+
     def form(self, request: Request) -> Form:
         """The derivative of each machine in closed form; differences by shifted rows."""
         return AverageForm(self, request) if request.shifts is None else ModelForm(self, request)
@@ -228,6 +240,38 @@ class AverageForm(Form):
         """Values of f at rows of X, (m, n_outputs)."""
         found = self._total(self.queries(np.asarray(Q)), None).sums[:, :, 0].T
         return self.engine.to_host(found + self.engine.array(self.summary.prior, FLOAT64))
+
+    def changes(self, X: NDArray, others: NDArray) -> Callable[[NDArray], NDArray]:
+        """What gives the values once some columns are those of other rows.
+
+        Distances to the centres are measured once; a column adds its part, whatever else there is.
+        """
+        Q, there = self.queries(X), self.queries(others)
+        parts = []
+        for member, centers, L, a, _ in self._tiles:
+            rows = Q[member.preparation][0]
+            Z = mapped(rows, L)
+            moves = there[member.preparation][0] - rows
+            parts.append((centers, L, a, Z, moves, centers.distances(Z)))
+        prior = self.engine.array(self.summary.prior, FLOAT64)
+
+        def changed(group: NDArray) -> NDArray:
+            j, total = self.engine.index(group), 0
+            for centers, L, a, Z, moves, D in parts:
+                moved = centers.replaced(D, Z, moves[:, j], self._columns(L, group))
+                total = total + centers.kernel_at(moved) @ a
+            return self.engine.to_host(total / len(parts) + prior)
+
+        return changed
+
+    def _columns(self, L: Any, group: NDArray) -> Any:
+        """Some columns of a map as rows, (k, r)."""
+        if L is not None and L.ndim == 2:
+            return L[:, self.engine.index(group)].T
+        rows = np.zeros((len(group), self.d))
+        rows[np.arange(len(group)), group] = 1
+        found = self.engine.array(rows, FLOAT64)
+        return found if L is None else found * L
 
     def means(self, sums: WeightedSums, Q: Any, prior: Callable[[], NDArray]) -> tuple[Any, ...]:
         """Values around the mean target, and the Jacobian."""

@@ -308,6 +308,7 @@ class RidgeRule(Rule):
         engine: Engine = HOST,
         memory_limit: int | None = None,
         kind: str | None = None,
+        fixed: NDArray | None = None,
     ) -> RidgeRule:
         """Choose the machines for scaled rows, and solve them.
 
@@ -327,6 +328,8 @@ class RidgeRule(Rule):
             Bytes that kernel matrices may take; where one machine takes more, nothing is begun.
         kind : {"classes", "labels", "real"}, optional
             What targets are; "classes" where they are one-hot and "real" otherwise, if not given.
+        fixed : ndarray of bool, shape (n_features,), optional
+            Columns that are levels, of which no ranks are taken.
         """
         self._validate_params()
         _require_room(len(block), engine.most_centers(), memory_limit)
@@ -340,7 +343,7 @@ class RidgeRule(Rule):
             loss = loss_of(self.scoring, self.kind_)
             rank = partial(_ranking_loss, loss, block, summary.prior, units)
         w = None if block.w is None else block.weights / block.weights.mean()
-        quantiles = QuantileColumns().fit(block.X) if "quantile" in preparations else None
+        quantiles = QuantileColumns(fixed).fit(block.X) if "quantile" in preparations else None
         X = block.X.astype(np.float64, copy=False)
         columns = {"plain": lambda: X, "quantile": lambda: quantiles.transform(X)}  # type: ignore[union-attr]
         R = (block.Y - summary.prior) / units

@@ -111,6 +111,19 @@ class Centers:
         D = D + (2 * t * (Q[:, j : j + 1] - self.Z[:, j]) + t * t)
         return namespace(D).clip(D, 0, None, out=D)
 
+    def replaced(self, D: Any, Q: Any, moves: Any, columns: Any) -> Any:
+        """Distances of the queries once each has moved by ``moves`` (m, k) along some columns.
+
+        ``columns`` (k, r) are these columns in the space of the centres. Digits of near rows are
+        lost, which no mean of many rows shows.
+        """
+        steps = moves @ columns
+        if self.pairwise:
+            return self.distances(Q + steps)
+        D = D + (2 * (Q * steps).sum(1) + (steps * steps).sum(1))[:, None]
+        D -= 2 * (moves @ (columns @ self.Z.T))
+        return namespace(D).clip(D, 0, None, out=D)
+
     def kernel_at(self, D: Any) -> Any:
         """exp(-D / 2h^2) at squared distances, in place."""
         D *= -0.5 / self.h2
@@ -240,6 +253,15 @@ class L1Centers(LaplaceCenters):
         """Distances of the queries once they have moved by t along feature j."""
         apart = Q[:, j : j + 1] - self.Z[:, j]
         return D + (abs(apart + t) - abs(apart))
+
+    def replaced(self, D: Any, Q: Any, moves: Any, columns: Any) -> Any:
+        """Distances of the queries once each has moved along some columns, one feature each."""
+        for j, column in enumerate(columns):
+            (place,) = namespace(column).where(column)
+            if len(place):
+                apart = Q[:, place] - self.Z[:, place].T
+                D = D + (abs(apart + moves[:, j : j + 1] * column[place]) - abs(apart))
+        return D
 
     def kernel_at(self, D: Any) -> Any:
         """exp(-D / h), in place."""
