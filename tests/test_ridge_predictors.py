@@ -435,7 +435,7 @@ def test_contradictory_rows_leave_a_plain_metric():
     [
         (PLAIN[:1], [0], "minimum of 2 is required"),
         (PLAIN, np.zeros(N), "`y` has 1 class"),
-        (np.where(PLAIN > 2, np.nan, PLAIN), SIGN, "SimpleImputer before EJOPClassifier"),
+        (np.where(PLAIN > 2, np.inf, PLAIN), SIGN, "Input X contains infinity"),
         (PLAIN, PLAIN[:, 0], "Unknown label type"),
     ],
 )

@@ -417,8 +417,8 @@ class Predictor(LinearMetricEstimator):
         (before, L), (center, spread) = maps, moments
         if self.preparer_ is not None:
             metric.plan_.notes += self.preparer_.in_words()
-        elif hasattr(self, "feature_names_in_"):
-            scaler.feature_names_in_ = self.feature_names_in_
+        if hasattr(self, "feature_names_in_"):
+            scaler.feature_names_in_ = self.prepared_names()
         self.scaler_, self.metric_estimator_, self.rule_ = scaler, metric, rule
         self.plan_, self.before_, self._center = metric.plan_, before, center
         change = np.einsum("rd,rs,sd->d", before, metric.outer_product_, before) * spread
@@ -582,6 +582,13 @@ class Predictor(LinearMetricEstimator):
         distances, indices = nearest(Z, rows, int(k), device=self._place(X))
         return follow(distances, X), follow(self.kept_[indices], X)
 
+    def prepared_names(self) -> NDArray:
+        """Names of the prepared columns, which ``components_`` maps, shape (n_prepared,)."""
+        if self.preparer_ is not None:
+            return self.preparer_.get_feature_names_out()
+        numbered = [f"x{j}" for j in range(self.n_features_in_)]
+        return getattr(self, "feature_names_in_", np.array(numbered, dtype=object))
+
     def _by_column(self, values: NDArray) -> NDArray:
         """Values of prepared columns (last axis) summed over those of each column of the input."""
         return values if self.preparer_ is None else self.preparer_.by_column(values)
@@ -641,6 +648,13 @@ class Predictor(LinearMetricEstimator):
                 "are made from; use rule='ridge'."
             )
         return self.rule_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        prepares = not (isinstance(self.columns, str) and self.columns == "numbers")
+        tags.input_tags.allow_nan = tags.input_tags.categorical = prepares
+        tags.input_tags.sparse = prepares and not isinstance(self.columns, ColumnPreparer)
+        return tags
 
     def _check_fitted(self) -> None:
         if hasattr(self, "best_params_") and not self.__sklearn_is_fitted__():

@@ -48,8 +48,11 @@ class ColumnChanges:
         return float(self.squares.sum((1, 2)).mean())
 
     def importances(self) -> NDArray:
-        """Share of each column, (n_columns,); they sum to one, or are zeros where f is flat."""
-        return self.by_output().sum(0)
+        """Share of each column, (n_columns,), which sum to one; equal ones where f is flat."""
+        if self.total > 0:
+            return self.by_output().sum(0)
+        used = np.isin(np.arange(self.squares.shape[2]), self.groups)
+        return used / used.sum()
 
     def by_output(self) -> NDArray:
         """Share of each output and column, (n_outputs, n_columns)."""
