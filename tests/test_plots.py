@@ -28,6 +28,7 @@ from ejop.plots import (
     SpectrumDisplay,
 )
 from ejop.plots.fitted import fitted
+from ejop.plots.shares import shares_of
 
 QUICK = {"rule": "knn", "function": "kernel", "random_state": 0, "validation": 0.5}
 
@@ -184,8 +185,9 @@ def test_importances_are_those_of_the_model(wine, model):
     frame = ImportanceDisplay.from_estimator(model, top=13).frame()
     ours = np.sort(model.feature_importances_)[::-1]
     np.testing.assert_array_equal(frame["importance"], ours)
-    assert not np.allclose(source.importances, np.diag(source.matrix) / np.trace(source.matrix))
-    np.testing.assert_allclose(source.output_importances()[0].sum(0), source.importances)
+    found = shares_of(source)
+    assert not np.allclose(found.values, np.diag(source.matrix) / np.trace(source.matrix))
+    np.testing.assert_allclose(found.by_output.sum(0), found.values)
 
 
 def test_errors_of_importances_do_not_depend_on_units():
@@ -456,7 +458,7 @@ def test_rounds_are_expressed_in_the_features_that_went_in(wine):
     source = fitted(model)
     M = model.metric_estimator_.outer_product_
     np.testing.assert_allclose(source.matrix, model.before_.T @ M @ model.before_)
-    assert source.output_importances() is None
+    assert shares_of(source).by_output is None
     drawn(SpectrumDisplay.from_estimator(model))
     Z = model.metric_estimator_.function_.X_ @ np.linalg.inv(model.before_).T
     np.testing.assert_allclose(source.training().rows, Z, atol=1e-8)
@@ -469,7 +471,8 @@ def test_rows_without_weight_are_no_training_rows(wine):
     training = fitted(model).training()
     assert len(training.rows) == len(training.targets) == len(training.numbers)
     assert "barbera" not in y[training.numbers]
-    table, names = fitted(model).output_importances()
+    found = shares_of(fitted(model))
+    table, names = found.by_output, found.outputs
     assert len(table) == len(names)
 
 

@@ -423,7 +423,7 @@ class Predictor(LinearMetricEstimator):
         self.plan_, self.before_, self._center = metric.plan_, before, center
         change = np.einsum("rd,rs,sd->d", before, metric.outer_product_, before) * spread
         change = change if change.any() else np.ones(len(change))
-        self._metric_importances = change / change.sum()
+        self.metric_importances_ = change / change.sum()
         self._n_features_out = len(L)
         self.components_ = L
 
@@ -433,7 +433,7 @@ class Predictor(LinearMetricEstimator):
         self._check_fitted()
         if self.rule_.chooses:
             return self.column_changes().importances()
-        return self._by_column(self._metric_importances)
+        return self._by_column(self.metric_importances_)
 
     def column_changes(self, n_rows: int = ROWS) -> ColumnChanges:
         """How far f changes when a column takes the value that another row has there.

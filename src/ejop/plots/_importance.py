@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ejop.plots.fitted import fitted
+from ejop.plots.shares import shares_of
 from ejop.plots.style import (
     AMOUNTS,
     BLUE,
@@ -25,8 +26,10 @@ from ejop.plots.style import (
 class ImportanceDisplay(Display):
     """Importances of features: shares of all change of the answer, whatever the units.
 
-    They are the ``feature_importances_`` of the model: the diagonal of the matrix times the
-    variance of each feature.
+    They are the ``feature_importances_`` of the model. Of kernel machines: how far the answer
+    changes when a column takes the value of another row. Of a metric: the diagonal of the matrix
+    times the variance of each feature. Columns of a table that were prepared are shown whole, with
+    all their levels.
 
     Parameters
     ----------
@@ -35,8 +38,8 @@ class ImportanceDisplay(Display):
     feature_names : sequence of str, optional
         x0, x1, ... by default.
     stderr : array-like of shape (n_features,), optional
-        Standard errors, drawn as bars. ``from_estimator`` takes them from the errors of the
-        diagonal's entries, to first order and as if these were independent.
+        Standard errors, drawn as bars. ``from_estimator`` takes those over the rows that were
+        changed, or over the entries of the diagonal, to first order and as if independent.
     class_importances : array-like of shape (n_classes, n_features), optional
         How ``importances`` divide among the classes.
     classes : sequence, optional
@@ -103,6 +106,7 @@ class ImportanceDisplay(Display):
         feature_names: Sequence[str] | None = None,
         top: int = 20,
         by_class: bool = False,
+        levels: bool = False,
         ax: Any = None,
     ) -> ImportanceDisplay:
         """Draw the importances of a fitted metric.
@@ -116,6 +120,8 @@ class ImportanceDisplay(Display):
         top : int, default=20
         by_class : bool, default=False
             Features against classes; needs a metric of two outputs or more.
+        levels : bool, default=False
+            Levels of categories in place of the columns of the table.
         ax : matplotlib.axes.Axes, optional
 
         Returns
@@ -123,13 +129,13 @@ class ImportanceDisplay(Display):
         display : ImportanceDisplay
         """
         source = fitted(estimator, feature_names)
-        outputs = source.output_importances()
+        found = shares_of(source, levels=levels)
         return cls(
-            source.importances,
-            source.names,
-            stderr=source.importance_stderr(),
-            class_importances=None if outputs is None else outputs[0],
-            classes=None if outputs is None else outputs[1],
+            found.values,
+            found.names,
+            stderr=found.stderr,
+            class_importances=found.by_output,
+            classes=found.outputs,
             top=top,
             by_class=by_class,
             kind="output" if source.regression else "class",

@@ -13,6 +13,7 @@ from sklearn.base import is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ejop.columns import ColumnPreparer
 from ejop.metric import eigh_descending
 
 #: condition of the map before the last round beyond which its rows cannot be mapped back
@@ -56,6 +57,10 @@ class Fitted:
         What estimated the matrix; None for a learner.
     names : list of str
         One per feature.
+    columns : list of str
+        One per column of the table that the features were prepared from; ``names`` for none.
+    groups : ndarray of shape (n_features,) or None
+        Column of each feature.
     components : ndarray of shape (r, n_features)
         Leading direction first.
     matrix : ndarray of shape (n_features, n_features)
@@ -71,6 +76,8 @@ class Fitted:
     before: Pipeline | None
     core: Any
     names: list[str]
+    columns: list[str]
+    groups: NDArray | None
     components: NDArray
     matrix: NDArray
     eigenvalues: NDArray
@@ -83,17 +90,6 @@ class Fitted:
         if is_regressor(self.model) or isinstance(getattr(self.model, "classes_", None), list):
             return True
         return self.core is not None and not hasattr(self.core, "classes_")
-
-    @property
-    def importances(self) -> NDArray:
-        """The model's own ``feature_importances_``, shape (n_features,); of a learner without any
-        the diagonal of the matrix, scaled to sum to 1."""
-        found = getattr(self.model, "feature_importances_", None)
-        if found is not None:
-            return np.asarray(found, dtype=np.float64)
-        diagonal = np.diag(self.matrix)
-        total = diagonal.sum()
-        return diagonal / total if total > 0 else np.full(len(diagonal), 1 / len(diagonal))
 
     def prepare(self, X: Any) -> NDArray:
         """Rows as the metric takes them: through the pipeline's first steps and the scaler."""
@@ -123,42 +119,6 @@ class Fitted:
         diagonal = np.diag(M)
         expected = (diagonal.sum() ** 2 + (M**2).sum()) if diagonal.any() else 0.0
         return float(np.sqrt(2 * (error**2).sum() / expected)) if expected > 0 else None
-
-    def importance_stderr(self) -> NDArray | None:
-        """Standard error of the importances, (n_features,), where the entries' are known.
-
-        To first order, with the entries of the diagonal taken as independent.
-        """
-        error, units = getattr(self.core, "outer_product_stderr_", None), self._units()
-        if error is None or units is None or not np.isfinite(error).all():
-            return None
-        share, squares = self.importances, (np.diag(error) * units) ** 2
-        others = share**2 * (squares.sum() - squares)
-        return np.sqrt((1 - share) ** 2 * squares + others)
-
-    def _units(self) -> NDArray | None:
-        """What a unit of each entry of the diagonal counts in the importances, (n_features,).
-
-        None for learners, for a matrix of zeros, and after several rounds, whose matrices are not
-        kept by output.
-        """
-        if self.core is None or self.rounds is not None or np.trace(self.matrix) <= 0:
-            return None
-        diagonal = np.diag(self.matrix)
-        return np.divide(
-            self.importances, diagonal, out=np.zeros(len(diagonal)), where=diagonal > 0
-        )
-
-    def output_importances(self) -> tuple[NDArray, list[str]] | None:
-        """How the importances divide among the outputs, (n_outputs, n_features), and their names.
-
-        None for learners, for a single output, and after several rounds, whose matrices are not
-        kept by output.
-        """
-        units = self._units()
-        if units is None or len(self.core.output_importances_) < 2:
-            return None
-        return self.core.output_importances_ * units, self.output_names()
 
     def output_names(self) -> list[str]:
         """Names of classes, or of the outputs of a regression."""
@@ -220,8 +180,8 @@ def fitted(model: Any, feature_names: Sequence[str] | None = None) -> Fitted:
         # chain rule: f saw the rows through `rounds`
         matrix = rounds.T @ core.outer_product_ @ rounds
         values, directions = eigh_descending(matrix)
-    names = _names(before, last, L.shape[1], feature_names)
-    return Fitted(last, before, core, names, L, matrix, values, directions, rounds)
+    names, columns, groups = _names(before, last, L.shape[1], feature_names)
+    return Fitted(last, before, core, names, columns, groups, L, matrix, values, directions, rounds)
 
 
 def _rounds(model: Any) -> NDArray | None:
@@ -233,14 +193,39 @@ def _rounds(model: Any) -> NDArray | None:
     return None if square and np.array_equal(rounds, np.eye(len(rounds))) else rounds
 
 
-def _names(before: Any, model: Any, d: int, given: Sequence[str] | None) -> list[str]:
+def _names(
+    before: Any, model: Any, d: int, given: Sequence[str] | None
+) -> tuple[list[str], list[str], NDArray | None]:
+    """Names of features and of the columns they come from, and the column of each feature."""
+    preparer = _preparer(before, model, d)
+    groups = None if preparer is None else preparer.groups_
+    columns = None if preparer is None else list(preparer.names_)
     if given is not None:
-        if len(given) != d:
+        found = [str(name) for name in given]
+        if columns is not None and len(found) == len(columns) and len(found) != d:
+            return _feature_names(before, model, d), found, groups
+        if len(found) != d:
             raise ValueError(
-                f"`feature_names` has {len(given)} names and {type(model).__name__} {d} features; "
+                f"`feature_names` has {len(found)} names and {type(model).__name__} {d} features; "
                 "pass one name per feature (after the pipeline's first steps, where there are any)."
             )
-        return [str(name) for name in given]
+        return found, found, None
+    names = _feature_names(before, model, d)
+    return names, names if columns is None else columns, groups
+
+
+def _preparer(before: Any, model: Any, d: int) -> ColumnPreparer | None:
+    """What prepared the columns: the predictor's own, or the first step of a pipeline."""
+    found = getattr(model, "preparer_", None)
+    if found is None and before is not None:
+        found = before[0]
+    fits = isinstance(found, ColumnPreparer) and len(found.groups_) == d
+    return found if fits else None
+
+
+def _feature_names(before: Any, model: Any, d: int) -> list[str]:
+    if getattr(model, "preparer_", None) is not None:
+        return [str(name) for name in model.prepared_names()]
     if hasattr(model, "feature_names_in_"):
         return [str(name) for name in model.feature_names_in_]
     if before is not None:

@@ -13,6 +13,7 @@ from ejop._sklearn import take_rows
 from ejop.neighbors import nearest, vote
 from ejop.plots.fitted import Fitted, TrainingRows
 from ejop.plots.points import thinned
+from ejop.plots.shares import Shares, shares_of
 
 #: rows that are judged, at the most
 REPORTED_ROWS = 10_000
@@ -65,6 +66,8 @@ class Evidence:
     near : tuple of two pairs (distances, indices) or None
         Neighbours before and after.
     training : TrainingRows or None
+    shares : Shares
+        Which columns matter.
     """
 
     source: Fitted
@@ -78,6 +81,7 @@ class Evidence:
     k: int
     near: tuple[tuple[NDArray, NDArray], tuple[NDArray, NDArray]] | None
     training: TrainingRows | None
+    shares: Shares
 
     @property
     def regression(self) -> bool:
@@ -185,7 +189,8 @@ def gather(source: Fitted, X: Any, y: ArrayLike) -> Evidence:
             "EJOPClassifier or EGOPRegressor, or an EJOP or EGOP."
         )
     seen = _n_seen(source, Z, training)
-    return Evidence(source, Z, truth, after, before, rows, len(X), seen, k, near, training)
+    shares = shares_of(source)
+    return Evidence(source, Z, truth, after, before, rows, len(X), seen, k, near, training, shares)
 
 
 def answers(source: Fitted, values: NDArray) -> NDArray:

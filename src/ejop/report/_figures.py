@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ejop.plots.fitted import NEGLIGIBLE, Fitted
 from ejop.plots.points import project, strip, thinned
+from ejop.plots.shares import Shares
 from ejop.plots.style import BLUE, COLORS, ORANGE
 from ejop.report._evidence import Evidence
 
@@ -26,8 +27,8 @@ NAMED = 40
 def figures(evidence: Evidence, max_points: int) -> dict[str, dict[str, Any]]:
     """All figures by the id of their place in the page."""
     source = evidence.source
-    drawn = {"spectrum": _spectrum(source), "importances": _importances(source)}
-    by_class = _class_importances(source)
+    drawn = {"spectrum": _spectrum(source), "importances": _importances(evidence.shares)}
+    by_class = _class_importances(evidence)
     if by_class is not None:
         drawn["class-importances"] = by_class
     kept = thinned(len(evidence.y), max_points)
@@ -99,32 +100,32 @@ def _spectrum(source: Fitted) -> dict[str, Any]:
     return {"data": [line, energy], "layout": layout}
 
 
-def _importances(source: Fitted) -> dict[str, Any]:
-    order = np.argsort(-source.importances, kind="stable")[:TOP]
-    error = source.importance_stderr()
+def _importances(shares: Shares) -> dict[str, Any]:
+    order = np.argsort(-shares.values, kind="stable")[:TOP]
     bars = {
         "type": "bar",
         "orientation": "h",
-        "x": _numbers(100 * source.importances[order]),
+        "x": _numbers(100 * shares.values[order]),
         "y": list(range(len(order))),
         "marker": {"color": BLUE},
-        "customdata": [escape(source.names[i]) for i in order],
+        "customdata": [escape(shares.names[i]) for i in order],
         "hovertemplate": "%{customdata}: %{x:.2f} %<extra></extra>",
     }
-    if error is not None:
-        bars["error_x"] = {"array": _numbers(100 * error[order]), "thickness": 1, "width": 2}
+    if shares.stderr is not None:
+        error = _numbers(100 * shares.stderr[order])
+        bars["error_x"] = {"array": error, "thickness": 1, "width": 2}
     layout = _layout("share of all change of the answer, %", None, 110 + 24 * max(len(order), 4))
-    layout["yaxis"] |= _named([source.names[i] for i in order])
+    layout["yaxis"] |= _named([shares.names[i] for i in order])
     layout["xaxis"]["rangemode"] = "tozero"
     return {"data": [bars], "layout": layout}
 
 
-def _class_importances(source: Fitted) -> dict[str, Any] | None:
-    outputs = source.output_importances()
-    if outputs is None:
+def _class_importances(evidence: Evidence) -> dict[str, Any] | None:
+    shares = evidence.shares
+    table, names = shares.by_output, shares.outputs
+    if table is None or names is None:
         return None
-    table, names = outputs
-    order = np.argsort(-source.importances, kind="stable")[:TOP]
+    order = np.argsort(-shares.values, kind="stable")[:TOP]
     heat = {
         "type": "heatmap",
         "z": [_numbers(row) for row in 100 * table[:NAMED, order].T],
@@ -133,13 +134,13 @@ def _class_importances(source: Fitted) -> dict[str, Any] | None:
         "zmin": 0,
         "colorbar": {"thickness": 12, "title": {"text": "%"}},
         "customdata": [
-            [[escape(source.names[i]), escape(name)] for name in names[:NAMED]] for i in order
+            [[escape(shares.names[i]), escape(name)] for name in names[:NAMED]] for i in order
         ],
         "hovertemplate": "%{customdata[0]}, %{customdata[1]}: %{z:.2f} %<extra></extra>",
     }
-    kind = "output" if source.regression else "class"
+    kind = "output" if evidence.regression else "class"
     layout = _layout(kind, None, 110 + 24 * max(len(order), 4))
-    layout["yaxis"] |= _named([source.names[i] for i in order])
+    layout["yaxis"] |= _named([shares.names[i] for i in order])
     layout["xaxis"] |= {
         "tickvals": list(range(min(len(names), NAMED))),
         "ticktext": [escape(_short(name, 10)) for name in names[:NAMED]],

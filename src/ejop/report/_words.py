@@ -45,7 +45,7 @@ def _scene(e: Evidence) -> str:
     what = "the target" if e.regression else "the class"
     some = "" if e.n_given == len(e.y) else f", drawn from {e.n_given},"
     return (
-        f"{type(e.source.model).__name__} learned{learned} of {len(e.source.names)} features which "
+        f"{type(e.source.model).__name__} learned{learned} of {len(e.shares.names)} columns which "
         f"directions change {what}. The {len(e.y)} rows{some} below judge it."
     )
 
@@ -75,12 +75,12 @@ def _directions(e: Evidence) -> str:
 
 
 def _features(e: Evidence) -> str:
-    shares = e.source.importances
+    shares = e.shares.values
     order = np.argsort(-shares, kind="stable")[: min(3, len(shares))]
-    named = [f"{e.source.names[i]} ({100 * shares[i]:.0f} %)" for i in order]
+    named = [f"{e.shares.names[i]} ({100 * shares[i]:.0f} %)" for i in order]
     if len(named) == 1:
-        return f"The one feature is {named[0]}."
-    return f"The features that matter most are {', '.join(named[:-1])} and {named[-1]}."
+        return f"The one column is {named[0]}."
+    return f"The columns that matter most are {', '.join(named[:-1])} and {named[-1]}."
 
 
 def _gain(e: Evidence) -> str:
