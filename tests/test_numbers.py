@@ -15,6 +15,8 @@ from ejop.choice import choose_bandwidth, choose_ridge, median_nearest_distance
 from ejop.functions import KernelSmoother, ModelFunction, NeighborsSmoother, RidgeFunction
 from ejop.neighbors import nearest, within
 
+#: sizes of columns differ on purpose
+pytestmark = pytest.mark.filterwarnings("ignore:the standard deviations of the columns")
 FUNCTIONS = ["kernel", "ball", "knn", "ridge"]
 DTYPES = [np.float32, np.float64]
 

@@ -625,6 +625,7 @@ def test_few_rows(rng, n, validation, rule):
 # functions ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:the standard deviations of the columns")
 def test_ridge_means_what_it_means_in_ejop(wine):
     Xa, _, ya, _ = wine
     model = EJOPClassifier("knn", function="ridge", scale="none", random_state=0).fit(Xa, ya)

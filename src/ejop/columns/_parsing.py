@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,12 +25,11 @@ MISSING_WORDS = frozenset(
 _CURRENCY = r"[$€£¥₹₽₩]|USD|EUR|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|kr\.?|zł|Kč"
 _MARKED = re.compile(
     rf"(?P<open>\()?(?P<sign>[-+−])?\s*(?P<before>{_CURRENCY})?\s*(?P<sign2>[-+−])?"
-    rf"(?P<digits>\d[\d.,'’\s_]*|[.,]\d+)(?P<exponent>[eE][-+]?\d+)?"
+    rf"(?P<digits>\d[\d.,'’\s]*|[.,]\d+)(?P<exponent>[eE][-+]?\d+)?"
     rf"\s*(?P<after>%|{_CURRENCY})?(?P<close>\))?",
 )
 _WHOLE = re.compile(r"[-+]?\d+", re.ASCII)
 _CODE = re.compile(r"[-+]?0\d+", re.ASCII)
-_GROUPS = re.compile(r"[1-9]\d{0,2}(?:[.,]\d{3})+")
 #: texts that are looked at before all of them are
 _LOOK = 1000
 
@@ -62,7 +61,7 @@ class NumberFormat:
         found = _MARKED.fullmatch(text)
         if found is None or {_unit(found)} - {"", self.unit}:
             return np.nan
-        digits = re.sub(r"['’\s_]", "", found["digits"])
+        digits = re.sub(r"['’\s]", "", found["digits"])
         other = "," if self.decimal == "." else "."
         whole, _, part = digits.partition(self.decimal)
         if other in part or self.decimal in part or not _is_grouped(whole, other):
@@ -85,8 +84,10 @@ class NumberFormat:
 
 def _is_grouped(whole: str, mark: str) -> bool:
     """Whether marks stand between groups of three digits, or nowhere."""
-    groups = whole.split(mark)
-    return len(groups) == 1 or (len(groups[0]) <= 3 and all(len(g) == 3 for g in groups[1:]))
+    first, *others = whole.split(mark)
+    if not others:
+        return True
+    return 1 <= len(first) <= 3 and first[0] != "0" and all(len(group) == 3 for group in others)
 
 
 def _unit(found: re.Match) -> str:
@@ -129,23 +130,10 @@ def _number_format(texts: Sequence[str]) -> NumberFormat | None:
     if any(found is None for found in matches):
         return None
     units = {_unit(found) for found in matches if found}
-    digits = [re.sub(r"['’\s_]", "", found["digits"]) for found in matches if found]
     if len(units - {""}) > 1 or ("%" in units and len(units) > 1):
         return None
-    return NumberFormat(_decimal_mark(digits), max(units), marks=True)
-
-
-def _decimal_mark(digits: Iterable[str]) -> str:
-    """The mark before decimals: the last of both, or a comma that sets no groups of three apart."""
-    marked = [text for text in digits if "," in text or "." in text]
-    both = [text for text in marked if "," in text and "." in text]
-    if both:
-        return "," if both[0].rfind(",") > both[0].rfind(".") else "."
-    if any(text.count(".") > 1 for text in marked):
-        return ","
-    if all("." in text for text in marked):
-        return "."
-    return "." if all(_GROUPS.fullmatch(text) for text in marked) else ","
+    both = (NumberFormat(mark, max(units), marks=True) for mark in ".,")
+    return next((form for form in both if not np.isnan(form.read(texts)).any()), None)
 
 
 def are_whole(texts: Sequence[str]) -> bool:

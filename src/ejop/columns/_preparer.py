@@ -155,6 +155,11 @@ class ColumnPreparer(TransformerMixin, BaseEstimator):
         found = [name for column in self.columns_ for name in column.features()]
         return np.array(found, dtype=object)
 
+    @property
+    def n_groups(self) -> int:
+        """Columns that features are grouped by: those of the table."""
+        return self.n_features_in_
+
     def by_column(self, values: NDArray) -> NDArray:
         """Sums over the features of each input column.
 
@@ -222,8 +227,8 @@ class ColumnPreparer(TransformerMixin, BaseEstimator):
         if not self.columns_:
             why = "; ".join(f"{each.name}: {each.why}" for each in self.skipped_[:SHOWN])
             raise ValueError(
-                f"`X` has no column to learn from ({why}); kinds={{'name': 'keep'}} uses one all "
-                "the same."
+                f"`X` (n_samples={n}) has no column to learn from ({why}); "
+                "kinds={'name': 'keep'} uses one all the same."
             )
         used = self._used()
         widths = [len(column.features()) for column in self.columns_]

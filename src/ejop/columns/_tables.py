@@ -153,13 +153,25 @@ def n_rows(X: Any) -> int:
     return int(X.num_rows if hasattr(X, "num_rows") else len(X))
 
 
-def is_plain(X: Any) -> bool:
-    """Whether every column of a table holds numbers or booleans."""
+def require_numbers(X: Any, who: str) -> None:
+    """Refuse a table with other columns than numbers, and name the remedy."""
     import narwhals.stable.v2 as nw
 
     names, series = open_table(X)
-    kinds = (series(j).dtype for j in range(len(names)))
-    return all(kind.is_numeric() or kind == nw.Boolean for kind in kinds)
+    for j, name in enumerate(names):
+        kind = series(j).dtype
+        if not kind.is_numeric() and kind != nw.Boolean and not _are_numbers(series(j)):
+            raise ValueError(
+                f"column {name!r} of `X` holds {str(kind).lower()}, and {who} takes numbers; put "
+                "ejop.columns.ColumnPreparer() before it in a pipeline, or use EJOPClassifier or "
+                "EGOPRegressor, which prepare columns."
+            )
+
+
+def _are_numbers(series: Any) -> bool:
+    import narwhals.stable.v2 as nw
+
+    return series.dtype == nw.Object and read_column(series).kind in ("number", "boolean")
 
 
 def read_column(series: Any) -> Cells:

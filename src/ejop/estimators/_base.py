@@ -24,6 +24,7 @@ from ejop._sklearn import (
     with_callbacks,
 )
 from ejop.arrays import follow, to_host
+from ejop.columns import is_table, require_numbers
 from ejop.estimators._linear import LinearMetricEstimator
 from ejop.executors.expectation import Averager, Terms
 from ejop.executors.threads import at_most, computing
@@ -32,6 +33,7 @@ from ejop.metric import components, eigh_descending
 from ejop.progress import fit_task, track
 from ejop.quotients import check_step, mass_threshold
 from ejop.rows import as_labels, require_balance, targets_like, whole_block
+from ejop.scaling import MANY_COUNTS
 from ejop.seeds import GROUPS, QUERIES, stream_of
 from ejop.sums import OuterProduct, prepare
 from ejop.sums.engine import HOST, Engine, as_device, engines_for
@@ -41,6 +43,8 @@ from ejop.sums.plan import Plan, make_plan
 FIRST_ROUND = 256
 #: standard error of ``n_queries="auto"``, and confidence of ``min_mass="theory"``
 TOLERANCE, DELTA = 0.05, 0.05
+#: ratio of standard deviations beyond which columns are in different units
+UNEQUAL = 100.0
 #: parameters that say what is averaged
 SETTLED = ("function", "bandwidth", "step", "softmax", "leave_one_out", "min_mass", "diagonal")
 _POSITIVE = Interval(Real, 0, None, closed="neither")
@@ -51,6 +55,8 @@ class OuterProductEstimator(LinearMetricEstimator):
 
     #: whether y holds classes
     takes_classes = False
+    #: whether a fit warns of columns in different units: not where held-out rows choose
+    tells_units = True
 
     _parameter_constraints: dict = {
         "function": [
@@ -126,6 +132,7 @@ class OuterProductEstimator(LinearMetricEstimator):
             rounds = self.query_rounds(len(rows))
             total, plan = self._sum(function, step, rounds, engines, limit)
         self.store(function, step, total, plan, engines[0])
+        self._warn_of_units(function)
         return self
 
     @computing
@@ -181,6 +188,23 @@ class OuterProductEstimator(LinearMetricEstimator):
         self.store(function, step, total, plan, engines[0])
         return self
 
+    def _warn_of_units(self, function: Function) -> None:
+        """Say so where a distance of rows is that of a few columns in small units."""
+        if not self.tells_units or not getattr(function, "measures", False):
+            return
+        columns = function.summary_.X
+        spread = np.sqrt(columns.variance[columns.variance > 0])
+        alike = len(columns.low) >= MANY_COUNTS and not np.ptp(columns.low)  # pixels, counts
+        if len(spread) and spread.max() > UNEQUAL * spread.min() and not alike:
+            warnings.warn(
+                f"the standard deviations of the columns of `X` reach from {spread.min():.3g} to "
+                f"{spread.max():.3g}, so that distances of rows are those of a few columns; put "
+                "sklearn.preprocessing.StandardScaler() before it in a pipeline, unless all "
+                "columns are in one unit.",
+                UserWarning,
+                stacklevel=2 + WRAPPERS,
+            )
+
     def _settled(self) -> dict[str, str]:
         """What every outer product of a mean must agree in, in words."""
         return {name: _in_words(getattr(self, name)) for name in SETTLED if hasattr(self, name)}
@@ -200,8 +224,8 @@ class OuterProductEstimator(LinearMetricEstimator):
     ) -> tuple[NDArray, NDArray, NDArray | None]:
         if sparse.issparse(X):
             raise TypeError(
-                "A sparse matrix was passed as `X` and dense data are needed; use X.toarray(), or "
-                "reduce the columns first, for instance with sklearn.decomposition.TruncatedSVD."
+                "A sparse matrix was passed as `X` and dense data are needed; put "
+                "ejop.columns.SparseReducer() before it in a pipeline, or use X.toarray()."
             )
         if y is None:
             raise ValueError(
@@ -221,6 +245,8 @@ class OuterProductEstimator(LinearMetricEstimator):
 
     def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[NDArray, NDArray]:
         """Rows and targets as arrays, of one length and finite."""
+        if is_table(X):
+            require_numbers(X, type(self).__name__)
         return validate_data(
             self,
             X,

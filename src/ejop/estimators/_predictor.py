@@ -391,6 +391,7 @@ class Predictor(LinearMetricEstimator):
         elif hasattr(function, "differences") and getattr(function, "random_state", 0) is None:
             function = clone(function).set_params(random_state=seed)
         metric = self._metric(function, seed)
+        metric.tells_units = False  # held-out rows choose the scale
         return metric.set_params(n_queries=min(n, MAX_QUERIES), n_jobs=self.n_jobs, device=device)
 
     def _refit(
@@ -432,7 +433,7 @@ class Predictor(LinearMetricEstimator):
         """Share of each column in what changes the answer, (n_features,)."""
         self._check_fitted()
         if self.rule_.chooses:
-            return self.column_changes().importances()
+            return self._by_column(self.column_changes().by_feature())
         return self._by_column(self.metric_importances_)
 
     def column_changes(self, n_rows: int = ROWS) -> ColumnChanges:
@@ -467,7 +468,7 @@ class Predictor(LinearMetricEstimator):
         if not isinstance(self, ClassifierMixin):
             units = np.sqrt(function.summary_.Y.variance)
         groups = np.arange(d) if self.preparer_ is None else self.preparer_.groups_
-        width = d if self.preparer_ is None else self.n_features_in_
+        width = d if self.preparer_ is None else self.preparer_.n_groups
         (engine, *_), _ = engines_for(self.device, rows)
         with at_most(self.n_jobs):
             changed = partial(function.changed, engine=engine)
