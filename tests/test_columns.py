@@ -603,6 +603,17 @@ def test_a_preparer_with_settings_is_cloned_and_used():
     assert model.get_params()["columns__max_levels"] == 30
 
 
+def test_rows_of_weight_zero_are_no_rows_of_a_table():
+    table = mixed(200)
+    y, w = target(table), np.ones(200)
+    table.loc[:9, "town"], w[:10] = "Rom", 0
+    with pytest.warns(UserWarning, match="1 new level, 'Rom'"):
+        there = EJOPClassifier(random_state=0).fit(table, y, sample_weight=w)
+    assert "town_Rom" not in there.preparer_.get_feature_names_out()
+    here = EJOPClassifier(random_state=0).fit(table[10:], y[10:])
+    np.testing.assert_allclose(there.predict_proba(table[10:]), here.predict_proba(table[10:]))
+
+
 def test_in_a_pipeline_before_any_model():
     table = mixed(200)
     steps = [ColumnPreparer(), StandardScaler(), LogisticRegression()]

@@ -13,6 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 #: columns up to which sparse rows are simply made dense
 MOST_DENSE = 300
+#: shares of columns that are made at once
+MOST_SHARES = 2**28
 #: columns that directions are made of, at the most
 MOST_COLUMNS = 200_000
 
@@ -21,8 +23,9 @@ class SparseReducer(TransformerMixin, BaseEstimator):
     """Leading directions of sparse rows (truncated singular values), never made dense.
 
     Rows of at most 300 columns are made dense instead. A column that a single row has links no rows
-    and is left out, and beyond 200,000 columns those of the largest squares count. Directions keep their relative lengths, so
-    that distances of rows are those of the sparse rows as far as the directions hold them.
+    and is left out, and beyond 200,000 columns those of the largest squares count. Directions keep
+    their relative lengths, so that distances of rows are those of the sparse rows as far as the
+    directions hold them.
 
     Parameters
     ----------
@@ -99,6 +102,12 @@ class SparseReducer(TransformerMixin, BaseEstimator):
         """
         if self.components_ is None:
             return values
+        size = values[..., 0].size * self.n_features_in_
+        if size > MOST_SHARES:
+            raise MemoryError(
+                f"{size:,} shares of columns were asked for, and at most {MOST_SHARES:,} are made; "
+                "pass fewer rows, or levels=True for the shares of directions."
+            )
         shares = self.components_**2 * self.variance_
         total = shares.sum(1, keepdims=True)
         out = np.zeros((*values.shape[:-1], self.n_features_in_))
@@ -112,8 +121,8 @@ class SparseReducer(TransformerMixin, BaseEstimator):
             return [f"sparse rows of {d} columns were made dense"]
         return [
             f"sparse rows of {d:,} columns were reduced to {len(self.components_)} directions of "
-            f"{len(self.kept_columns_):,} columns, which hold {self.kept_:.0%} of the sum of squares "
-            "(TruncatedSVD)"
+            f"{len(self.kept_columns_):,} columns, which hold {self.kept_:.0%} of the sum of "
+            "squares (TruncatedSVD)"
         ]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray:

@@ -23,6 +23,7 @@ from ejop._sklearn import (
     Interval,
     StrOptions,
     check_sample_weight,
+    take_rows,
     tells_of_missing_values,
     with_callbacks,
 )
@@ -262,10 +263,11 @@ class Predictor(LinearMetricEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        rows, y = self._checked(to_host(X), to_host(y), ensure_min_samples=2)
+        weights = to_host(sample_weight)
+        kept = None if weights is None else np.flatnonzero(np.asarray(weights) != 0)
+        rows, y = self._checked(to_host(X), to_host(y), kept, ensure_min_samples=2)
         w = None
-        if sample_weight is not None:
-            weights = to_host(sample_weight)
+        if weights is not None:
             w = check_sample_weight(weights, rows, dtype=np.float64, ensure_non_negative=True)
         require_spans(rows.min(0), rows.max(0), rows.dtype)
         w = self._row_weights(y, w)
@@ -283,8 +285,11 @@ class Predictor(LinearMetricEstimator):
             )
         return rows, y, w
 
-    def _checked(self, X: Any, y: Any, **checks: Any) -> tuple[NDArray, NDArray]:
-        """Rows and targets as arrays, of one length and finite; a table is prepared."""
+    def _checked(
+        self, X: Any, y: Any, kept: NDArray | None, **checks: Any
+    ) -> tuple[NDArray, NDArray]:
+        """Rows and targets as arrays, of one length and finite; a table is prepared as those of
+        its rows that are kept say."""
         if isinstance(self, ClassifierMixin):
             y = as_labels(y)
         kinds = [np.float64, np.float32]
@@ -301,8 +306,11 @@ class Predictor(LinearMetricEstimator):
                     "columns='auto', which does."
                 ) from None
             self.preparer_ = ColumnPreparer()
-        rows = self.preparer_.fit_transform(X)
         validate_data(self, X, skip_check_array=True)
+        if kept is None or len(kept) in (0, len(y)):
+            rows = self.preparer_.fit_transform(X)
+        else:  # a row of weight zero is no row
+            rows = self.preparer_.fit(take_rows(X, kept)).transform(X)
         return check_X_y(rows, y, dtype=kinds, multi_output=True, **checks)
 
     def _make_preparer(self, X: Any) -> Any:
