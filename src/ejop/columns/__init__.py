@@ -1,16 +1,36 @@
 """Tables as people have them, made rows of numbers that know the column they came from."""
 
-from ejop.columns._encoders import Column, Skipped
+from ejop.columns._encoders import (
+    CategoryColumn,
+    Column,
+    DateColumn,
+    FlagColumn,
+    GradeColumn,
+    NumberColumn,
+    PresenceColumn,
+    Skipped,
+)
+from ejop.columns._parsing import MISSING_WORDS, DateFormat, NumberFormat, number_format
 from ejop.columns._preparer import ColumnPreparer
 from ejop.columns._sparse import SparseReducer
 from ejop.columns._tables import is_table, read_column, require_numbers
 
 __all__ = [
+    "MISSING_WORDS",
+    "CategoryColumn",
     "Column",
     "ColumnPreparer",
+    "DateColumn",
+    "DateFormat",
+    "FlagColumn",
+    "GradeColumn",
+    "NumberColumn",
+    "NumberFormat",
+    "PresenceColumn",
     "Skipped",
     "SparseReducer",
     "is_table",
+    "number_format",
     "read_column",
     "require_numbers",
 ]
