@@ -15,19 +15,21 @@ import subprocess
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import ejop
 from benchmarks import report
 from benchmarks.common import log
 from benchmarks.load import Elsewhere
-from benchmarks.predictor_data import SETS, judged_classes, judged_values, split
+from benchmarks.predictor_data import SETS, Split, judged_classes, judged_values, split
 from benchmarks.predictor_methods import (
     ABLATIONS,
     METHODS,
@@ -39,7 +41,7 @@ from benchmarks.predictor_methods import (
 )
 
 RESULTS = Path(__file__).parent / "results" / "predictor.jsonl"
-PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "torch", *PEERS)
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas", "torch", *PEERS)
 Key = tuple[str, int, str, int]
 
 
@@ -54,14 +56,10 @@ def read(path: Path) -> dict[Key, dict[str, Any]]:
     return {key(r): r for r in map(json.loads, path.read_text().splitlines())}
 
 
-def run(folder: Path, name: str, number: int, method: str, rows: int) -> dict[str, Any]:
+def run(part: Split, job: Key, method: Method) -> dict[str, Any]:
     """One method on one split: errors, seconds, and what went wrong, if anything did."""
-    part = split(folder, name, number, rows)
     record: dict[str, Any] = {
-        "data": name,
-        "split": number,
-        "method": method,
-        "rows": rows,
+        **dict(zip(("data", "split", "method", "rows"), job, strict=True)),
         "n_train": len(part.A),
         "n_test": len(part.B),
         "n_columns": part.A.shape[1],
@@ -71,7 +69,7 @@ def run(folder: Path, name: str, number: int, method: str, rows: int) -> dict[st
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
-            record |= measured(METHODS[method], part)
+            record |= measured(method, part)
         except Exception:
             record["fault"] = traceback.format_exc(limit=-3)
     record["warnings"] = sorted({f"{w.category.__name__}: {w.message}" for w in told})[:5]
@@ -85,23 +83,24 @@ def run(folder: Path, name: str, number: int, method: str, rows: int) -> dict[st
     }
 
 
-def measured(method: Method, part: Any) -> dict[str, Any]:
+def measured(method: Method, part: Split) -> dict[str, Any]:
     """Fit, predict and judge."""
     seconds, cpu, fitted = timed(lambda: method(part.A, part.ya, part.real))
-    wait, _, predicted = timed(lambda: fitted.model.predict(part.B))
+    wait, wait_cpu, predicted = timed(lambda: fitted.model.predict(part.B))
     predicted = np.asarray(predicted).ravel()
     if part.real:
         found = judged_values(predicted, part.yb)
     else:
         shares = None if fitted.shares is None else fitted.shares(part.B)
         found = judged_classes(predicted, shares, part.yb)
-    found |= {"fit_seconds": seconds, "fit_cpu_seconds": cpu, "predict_seconds": wait}
+    found |= {"fit_seconds": seconds, "fit_cpu_seconds": cpu}
+    found |= {"predict_seconds": wait, "predict_cpu_seconds": wait_cpu}
     if fitted.ours:
         found |= of_ours(fitted, part)
     return {**{k: rounded(v) for k, v in found.items()}, "chosen": fitted.chosen}
 
 
-def of_ours(fitted: Fitted, part: Any) -> dict[str, float]:
+def of_ours(fitted: Fitted, part: Split) -> dict[str, float]:
     """What only our predictor tells: coverage and size."""
     return {
         **coverage(fitted, part.B, part.yb, part.real),
@@ -116,14 +115,39 @@ def timed(call: Callable[[], Any]) -> tuple[float, float, Any]:
     return time.perf_counter() - start, sum(os.times()[:4]) - used, result
 
 
-def warm_up(method: str) -> None:
+def run_all(
+    jobs: list[Key],
+    split: Callable[[str, int, int], Split],
+    methods: Mapping[str, Method],
+    results: Path,
+    again: bool,
+    table: Callable[[NDArray], Any] = np.asarray,
+) -> None:
+    """Run what is not among the results, each job a line of them; ``table`` makes rows of one."""
+    done = {} if again else read(results)
+    warm: set[str] = set()
+    for job in jobs:
+        if job in done:
+            continue
+        name, number, method, rows = job
+        if method not in warm:
+            warm_up(methods[method], table)
+            warm.add(method)
+        record = run(split(name, number, rows), job, methods[method])
+        append(record, results)
+        told = record.get("fault") or f"{record['error']:.2f} in {record['fit_seconds']:.1f} s"
+        log(f"{name} split {number} {method} {rows} rows: {told} {record['warnings'] or ''}")
+
+
+def warm_up(method: Method, table: Callable[[NDArray], Any] = np.asarray) -> None:
     """Import and compile before the clock starts, for classes and real targets."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 4))
+    values = rng.normal(size=(200, 4))
+    X = table(values)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        METHODS[method](X, (X[:, 0] > 0).astype(int), False).model.predict(X)
-        METHODS[method](X, X[:, 0] + X[:, 1], True).model.predict(X)
+        method(X, (values[:, 0] > 0).astype(int), False).model.predict(X)
+        method(X, values[:, 0] + values[:, 1], True).model.predict(X)
 
 
 def rounded(value: Any) -> Any:
@@ -179,7 +203,6 @@ def main() -> None:
     options = parser.parse_args()
     if options.data is None:
         parser.error("--data names the folder of the data sets (extra/, paper/, suite/)")
-    done = {} if options.again else read(options.results)
     jobs = [
         (name, number, method, rows)
         for number in options.splits
@@ -187,17 +210,8 @@ def main() -> None:
         for method in (ABLATIONS if options.ablations else options.methods)
         for name in options.sets
     ]
-    warm: set[str] = set()
-    for name, number, method, rows in jobs:
-        if (name, number, method, rows) in done:
-            continue
-        if method not in warm:
-            warm_up(method)
-            warm.add(method)
-        record = run(options.data, name, number, method, rows)
-        append(record, options.results)
-        told = record.get("fault") or f"{record['error']:.2f} in {record['fit_seconds']:.1f} s"
-        log(f"{name} split {number} {method} {rows} rows: {told} {record['warnings'] or ''}")
+    part = partial(split, options.data)
+    run_all(jobs, part, METHODS, options.results, options.again)
 
 
 if __name__ == "__main__":

@@ -61,11 +61,11 @@ BINS = 15
 
 @dataclass(frozen=True)
 class Split:
-    """Training and test rows of one set."""
+    """Training and test rows of one set: arrays, or tables of pandas."""
 
-    A: NDArray
+    A: Any
     ya: NDArray
-    B: NDArray
+    B: Any
     yb: NDArray
     real: bool
 
@@ -93,7 +93,11 @@ def load(folder: Path, name: str) -> tuple[NDArray, NDArray, bool]:
 
 def split(folder: Path, name: str, number: int, rows: int) -> Split:
     """One of the reported splits: so many training rows, or 70 % where there are fewer."""
-    X, y, real = load(folder, name)
+    return split_of(*load(folder, name), number, rows)
+
+
+def split_of(X: Any, y: NDArray, real: bool, number: int, rows: int) -> Split:
+    """The same of given rows."""
     n = min(len(X) * 7 // 10, rows)
     A, B, ya, yb = train_test_split(
         X,

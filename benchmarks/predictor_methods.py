@@ -171,13 +171,13 @@ CATBOOST_DEPTHS = (4, 6)
 CATBOOST_TREES, CATBOOST_PATIENCE = 500, 50
 
 
-def catboost(A: NDArray, y: NDArray, real: bool) -> Fitted:
+def catboost(A: NDArray, y: NDArray, real: bool, **settings: Any) -> Fitted:
     """Depth and number of trees by a fifth of the rows, then all rows."""
     from catboost import CatBoostClassifier, CatBoostRegressor
 
     kind = CatBoostRegressor if real else CatBoostClassifier
     a, b, ya, yb = held_out(A, y, real)
-    common = {"random_seed": SEED, "verbose": False, "allow_writing_files": False}
+    common = {"random_seed": SEED, "verbose": False, "allow_writing_files": False, **settings}
     found = []
     for depth in CATBOOST_DEPTHS:
         model = kind(iterations=CATBOOST_TREES, depth=depth, **common)

@@ -24,6 +24,7 @@ ROWS = 1500
 GROUPS = {"nine": list(NINE), "suite": list(SUITE)}
 TITLES = {
     "ours": "ours",
+    "ours, command line": "ours, command line",
     "knn": "kNN",
     "svm": "SVM",
     "forest": "forest",
@@ -105,25 +106,25 @@ def number(value: float | None, form: str = ".2f") -> str:
     return "-" if value is None or np.isnan(value) else format(value, form)
 
 
-def summary(runs: Runs, methods: list[str], names: list[str]) -> list[str]:
-    """Geometric means over kNN, ranks and wins."""
+def summary(runs: Runs, methods: list[str], names: list[str], base: str = "knn") -> list[str]:
+    """Geometric means over one peer, ranks and wins."""
     ranks, wins = standing(runs, methods, names)
     lines = []
     for m in methods:
-        over_knn, n = runs.ratio(m, "knn", names, "error")
+        over_base, n = runs.ratio(m, base, names, "error")
         over_ours, _ = runs.ratio("ours", m, names, "error")
         lines.append(
             [
                 TITLES[m],
                 f"{n} of {len(names)}",
-                number(over_knn, ".3f"),
+                number(over_base, ".3f"),
                 "" if m == "ours" else number(over_ours, ".3f"),
                 number(float(np.mean(ranks[m])) if ranks[m] else None),
                 str(wins[m]),
             ]
         )
-    head = ["method", "sets", "over kNN", "ours over it, same sets", "mean rank", "lowest on"]
-    return markdown(head, lines)
+    head = ["method", "sets", f"over {TITLES[base]}", "ours over it, same sets", "mean rank"]
+    return markdown([*head, "lowest on"], lines)
 
 
 def standing(
@@ -167,21 +168,21 @@ def per_set(
     return markdown(["set", "splits", *(TITLES[m] for m in methods)], lines)
 
 
-def probabilities(runs: Runs, methods: list[str]) -> list[str]:
+def probabilities(runs: Runs, methods: list[str], names: Iterable[str] = SETS) -> list[str]:
     """Geometric means of log loss and calibration error, ours over each peer's."""
     lines = []
     for m in methods:
         if m == "ours":
             continue
-        (loss, n), (ece, _) = (runs.ratio("ours", m, list(SETS), f) for f in ("log_loss", "ece"))
+        (loss, n), (ece, _) = (runs.ratio("ours", m, list(names), f) for f in ("log_loss", "ece"))
         if n:
             lines.append([TITLES[m], str(n), number(loss, ".3f"), number(ece, ".3f")])
     return markdown(["ours over", "sets", "log loss", "calibration error"], lines)
 
 
-def coverages(runs: Runs) -> list[str]:
+def coverages(runs: Runs, names: Iterable[str] = SETS) -> list[str]:
     lines = []
-    for name in SETS:
+    for name in names:
         splits = sorted(runs.splits(name, "ours"))
         share = runs.value(name, "ours", "coverage", splits)
         if share is None:
@@ -344,7 +345,7 @@ def missing(runs: Runs, methods: list[str]) -> list[str]:
     return lines
 
 
-def origin(records: Records) -> list[str]:
+def origin(records: Records, priority: str = "the lowest") -> list[str]:
     every = list(records.values())
     mine = [r for r in every if r["method"].startswith("ours")]
     machines = listed(
@@ -363,7 +364,7 @@ def origin(records: Records) -> list[str]:
         f"- Machine: {machines}.",
         f"- Versions: {', '.join(f'{p} {listed(v)}' for p, v in sorted(packages.items()))}.",
         f"- Other processes held {np.median(loads):.1f} cores meanwhile (median of the runs), and "
-        "these runs had the lowest priority: seconds by the clock are upper bounds and differ "
+        f"these runs had {priority} priority: seconds by the clock are upper bounds and differ "
         "from run to run; those of all threads, in brackets, are steadier."
         if loads
         else "- Load of the machine is not known.",
