@@ -74,12 +74,12 @@ class NumberFormat:
 
     def in_words(self) -> str:
         """What is unusual about it; empty for plain numbers."""
-        parts = [f"with {self.unit}"] if self.unit else []
+        parts = [self.unit] if self.unit else []
         if self.decimal == ",":
-            parts.append("with decimal commas")
+            parts.append("decimal commas")
         elif self.marks and not self.unit:
-            parts.append("with marks between thousands")
-        return " and ".join(parts)
+            parts.append("marks between thousands")
+        return f"with {' and '.join(parts)}" if parts else ""
 
 
 def _is_grouped(whole: str, mark: str) -> bool:

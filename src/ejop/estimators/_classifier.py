@@ -74,6 +74,10 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         Preparation of the columns. For "ridge" "auto" standardises and offers columns by their
         ranks too ("quantile"); for "knn" and "hnn" leave-one-out of f chooses among none, standard
         and quantile. Both try hellinger where columns are counts or shares of one whole.
+    columns : {"auto", "numbers"} or ColumnPreparer, default="auto"
+        "auto" prepares tables of pandas, polars and Arrow with text, gaps and dates, arrays with
+        gaps, and sparse rows; arrays of numbers pass through. "numbers" takes nothing else. A
+        :class:`ejop.columns.ColumnPreparer` brings settings of its own.
     validation : int, float or splitter, default=4
         For "knn" and "hnn": so many folds, so that every row judges once; or the share of rows that
         is held out, once; or a splitter. 5000 rows of a fold or share judge at the most.
@@ -112,8 +116,11 @@ class EJOPClassifier(ClassifierMixin, Predictor):
     components_ : ndarray of shape (n_components_out, n_features)
         Map from scaled rows to the space of the metric.
     feature_importances_ : ndarray of shape (n_features,)
-        Share of each column in what changes f: the diagonal of the outer product of scaled rows
-        times the variance of each scaled column.
+        Share of each column in what changes f. Of "ridge": how far f changes when the column takes
+        the value of another row, see :meth:`column_changes`. Of "knn" and "hnn": the diagonal of
+        the outer product of scaled rows times the variance of each scaled column.
+    preparer_ : fitted ColumnPreparer or SparseReducer, or None
+        What made rows of numbers of a table; ``preparer_.in_words()`` says what it did.
     rule_ : fitted Rule
         ``rule_.in_words()`` and ``rule_.members_`` of "ridge"; of the others the mapped training
         rows ``rule_.rows_`` and what was chosen, ``rule_.n_neighbors_`` or ``rule_.radius_``.

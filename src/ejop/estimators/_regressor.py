@@ -43,6 +43,7 @@ class EGOPRegressor(RegressorMixin, Predictor):
     power : float or "auto", default="auto"
     n_components : int, float, "gap", "auto" or None, default=None
     scale : {"auto", "none", "standard", "robust", "hellinger", "quantile"}, default="auto"
+    columns : {"auto", "numbers"} or ColumnPreparer, default="auto"
     validation : int, float or splitter, default=4
         For "knn" and "hnn".
     n_iter : int, default=1
