@@ -25,6 +25,7 @@ import pandas as pd
 
 from ejop.cli.app import run
 from ejop.cli.models import DESCRIPTION
+from ejop.cli.reading import Reading
 from ejop.cli.tables import read_table
 from ejop.cli.training import class_labels
 from ejop.datasets import DATASETS, DataCorrupted, DataNotFound, get, load_dataset
@@ -234,7 +235,7 @@ def broken_files() -> Iterator[Case]:
         for what, change in BREAKS.items():
             for verb in ("predict", "fit"):
                 call = partial(predicts_broken, name, change, verb)
-                words = r"cannot read|has no rows|no column|missing"
+                words = r"cannot read|has no rows|no column|lacks"
                 yield Case(LINES, "broken tables", f"{verb} {name} {what}", call, Refused, words)
     for name in CHECKED:
         for share in (0.2, 0.4, 0.6, 0.8):
@@ -265,7 +266,7 @@ def reads_text(ending: str, data: bytes, **options: Any) -> pd.DataFrame:
     path = fresh(f"t.{ending}")
     path.write_bytes(gzip.compress(data) if ending.endswith("gz") else data)
     with contextlib.redirect_stderr(io.StringIO()):
-        return read_table(path, **options)
+        return read_table(path, reading=Reading(**options))
 
 
 def odd_text() -> Iterator[Case]:
@@ -576,18 +577,18 @@ NEW_ROWS: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str, bool]] = 
     "another order": (lambda f: f[["c", "b", "a"]], "", False),
     "more columns": (lambda f: f.assign(z=1, more="x"), "extra", False),
     "another index": (lambda f: f.set_index(np.arange(60) + 7).reset_index(drop=True), "", False),
-    "new level": (lambda f: f.replace("u", "w"), "has not seen: w", False),
-    "a gap": (lambda f: f.mask(f == f.iloc[0]), "filled in", False),
-    "column of gaps": (lambda f: f.assign(b=np.nan), "60 missing values of b filled in", False),
+    "new level": (lambda f: f.replace("u", "w"), "new level, 'w'", False),
+    "a gap": (lambda f: f.mask(f == f.iloc[0]), "filled with the median", False),
+    "column of gaps": (lambda f: f.assign(b=np.nan), "b has 60 missing values, filled with", False),
     "words for numbers": (lambda f: f.assign(a="tall"), "should hold numbers", True),
     "one word among numbers": (
         lambda f: f.assign(a=["tall", *f["a"].astype(str)[1:]]),
-        "should hold numbers, and 'tall' is none",
+        "should hold numbers, .* 'tall' is none",
         True,
     ),
     "infinite": (lambda f: f.assign(a=np.inf), "infinite", True),
-    "no a": (lambda f: f.drop(columns="a"), "1 column of the model missing: a", True),
-    "none of them": (lambda f: f[["label"]], "3 columns of the model missing", True),
+    "no a": (lambda f: f.drop(columns="a"), "lacks 1 column .*: a;", True),
+    "none of them": (lambda f: f[["label"]], "lacks 3 columns", True),
     "no rows": (lambda f: f.head(0), "no rows", True),
 }
 
@@ -627,7 +628,8 @@ def to_learn() -> Iterator[Case]:
         "decimals": (_table(np.linspace(0, 1, 60)), "regression"),
         "constant column": (_table(None, b=3.0), "always 3"),
         "empty column": (_table(None, b=np.nan), "it is empty"),
-        "dates": (_table(None, b="2020-01-01"), "dates"),
+        "one date": (_table(None, b="2020-01-01"), "always the same date"),
+        "dates": (_table(None, b=pd.date_range("2020-01-01", periods=60)), ""),
         "identifiers": (_table(None, b=[f"id{i}" for i in range(60)]), "identifier"),
         "row numbers": (_table(None, b=range(60)), "counts the rows"),
         "a rare class": (_table(["rare", *["x", "y"] * 29, "x"]), ""),

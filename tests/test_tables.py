@@ -14,8 +14,9 @@ import polars as pl
 import pytest
 
 from ejop.cli.app import run
-from ejop.cli.tables import read_table
-from ejop.cli.training import class_labels, known_labels, load_training
+from ejop.cli.reading import Reading
+from ejop.cli.tables import read_table, without_label_words
+from ejop.cli.training import Chosen, class_labels, known_labels, load_training
 from ejop.unpacking import unpacked_limit
 
 QUICK = ["--rule", "knn", "--function", "kernel"]
@@ -53,7 +54,8 @@ def write_csv(path, rows, header="label,a,b", end="\n"):
 def written(path, content, **options):
     data = content if isinstance(content, bytes) else content.encode()
     path.write_bytes(data)
-    return read_table(path, **options)
+    asked = {name: options.pop(name) for name in [*options] if name in Reading.__annotations__}
+    return read_table(path, reading=Reading(**asked), **options)
 
 
 # fields -----------------------------------------------------------------------------------------
@@ -227,9 +229,20 @@ def test_words_are_levels_and_empty_fields_are_missing(tmp_path):
     frame = written(tmp_path / "t.csv", text, missing=["NA", "2.5"])
     assert frame["level"].isna().tolist() == [True, False, True, False]
     assert frame["number"].isna().tolist() == [False, True, True, True]
-    frame = written(tmp_path / "t.csv", "n,m\nNA,NA\n", valued=["n"])
-    assert frame["n"].isna().all()
-    assert frame["m"].tolist() == ["NA"]
+    frame = written(tmp_path / "t.csv", "n,m,k\n?,NA,x\n2,-,?\n3,NO,NA\n")
+    assert frame["n"].fillna(-1).tolist() == [-1, 2, 3]
+    assert frame["m"].tolist() == ["NA", "-", "NO"]
+    assert frame["k"].tolist() == ["x", "?", "NA"]
+
+
+def test_words_among_labels():
+    def found(*labels):
+        return without_label_words(pd.Series(labels)).fillna("gone").tolist()
+
+    assert found("1", "NA", "2") == ["1", "gone", "2"]
+    assert found("true", "NA") == ["true", "gone"]
+    assert found("1", "none", "-") == ["1", "none", "-"]
+    assert found("x", "NA") == ["x", "NA"]
 
 
 def test_missing_words_are_told_and_kept_with_the_model(call, tmp_path):
@@ -240,16 +253,18 @@ def test_missing_words_are_told_and_kept_with_the_model(call, tmp_path):
     assert code == 0, err
     assert "NA is a class of label in" in err
     assert "NA is a level of colour in 20 rows; --missing NA would make it missing" in err
-    assert "one-hot encoded: colour (3 levels)" in err
+    assert "categories, with their features: colour (3)" in err
+    assert "missing values" not in err
     numbered = [(*row[:3], row[3]) for row in rows if row[0] != "NA"]
     numbered = [(str(i % 2), *row[1:]) for i, row in enumerate(numbered)]
     write_csv(path, numbered, "label,a,b,colour")
     code, _, err = call("fit", path, "-t", "label", "-o", model, *QUICK, "--missing", "NA")
     assert code == 0, err
-    assert "one-hot encoded: colour (2 levels)" in err
+    assert "categories, with their features: colour (3)" in err
+    assert "missing values are a level of their own: colour (" in err
     code, _, err = call("predict", model, path)
     assert code == 0, err
-    assert "missing values of colour filled in" in err
+    assert "warning" not in err
 
 
 def test_numbers_and_their_missing_words_in_new_rows(call, tmp_path):
@@ -259,12 +274,12 @@ def test_numbers_and_their_missing_words_in_new_rows(call, tmp_path):
     write_csv(tmp_path / "new.csv", [("NA", "0.5")], "a,b")
     code, out, err = call("predict", model, tmp_path / "new.csv")
     assert (code, len(out.split())) == (0, 2), err
-    assert "1 missing value of a filled in" in err
+    assert "a has 1 missing value, filled with the median" in err
 
 
 def test_a_target_with_missing_numbers(tmp_path, capsys):
     rows = [("NA" if i == 3 else row[0], *row[1:]) for i, row in enumerate(rows_of("12"))]
-    training = load_training(write_csv(tmp_path / "t.csv", rows), "label")
+    training = load_training(write_csv(tmp_path / "t.csv", rows), Chosen("label"))
     assert "dropped 1 row without label" in capsys.readouterr().err
     assert sorted(set(training.y.tolist())) == [1, 2]
 
@@ -314,8 +329,15 @@ def test_encoding_in_every_command(call, tmp_path):
         code, _, err = call(*args, *add)
         assert code == 0, err
         code, _, err = call(*args)
-        assert (code, err.count("\n")) == (1, 1)
-        assert "add --encoding latin-1" in err
+        if args[0] in ("fit", "compare"):
+            assert (code, err.count("\n")) == (1, 1)
+            assert "add --encoding latin-1" in err
+        else:  # the model knows how its own table was read
+            assert code == 0, err
+            assert "read as latin-1, as the training file was" in err
+    path.write_bytes(text.encode())
+    code, out, err = call("predict", model, path)
+    assert (code, "read as" in err, "new level" in err) == (0, False, False), err
 
 
 # names that are more than names --------------------------------------------------------------

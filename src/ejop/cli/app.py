@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,10 +16,11 @@ import typer
 from ejop import __version__
 from ejop.cli.compare import compare
 from ejop.cli.demo import bench, demo
-from ejop.cli.fit import fit, report
+from ejop.cli.fit import fit
 from ejop.cli.inspect import inspect
 from ejop.cli.mistakes import in_one_line, of_the_user, tell_fault
 from ejop.cli.options import AsJson, say, show_table
+from ejop.cli.reporting import report
 from ejop.cli.reproduce import reproduce
 from ejop.cli.theory_runs import theory
 from ejop.cli.use import explain, predict, transform
@@ -38,6 +40,8 @@ app.add_typer(theory, name="theory")
 DataDir = Annotated[
     Path | None, typer.Option(help="Folder of the data sets, before EJOP_DATA and the cache.")
 ]
+#: how the library begins to tell of new rows
+PREPARED = "these rows hold"
 #: exit codes: the user can mend it, we have to, Ctrl-C
 MISTAKE, FAULT, STOPPED = 1, 70, 130
 
@@ -89,7 +93,8 @@ def run(args: list[str] | None = None) -> None:
     """Run the command; a user's mistake is one line, a fault of ours a traceback."""
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
+            warnings.showwarning = _shown_once()
+            warnings.filterwarnings("always", PREPARED, UserWarning)
             app(args=args, prog_name="ejop")
     except KeyboardInterrupt:
         _stop("stopped", STOPPED)
@@ -106,9 +111,17 @@ def run(args: list[str] | None = None) -> None:
         _stop(f"error: {in_one_line(error)}", MISTAKE)
 
 
-def _show_warning(message: Any, category: Any, *where: Any, **more: Any) -> None:
-    """A warning in one line, without the place in the code."""
-    say(f"warning: {' '.join(str(message).split())}")
+def _shown_once() -> Callable[..., None]:
+    """What shows a warning in one line, without the place in the code, and none twice."""
+    shown: set[str] = set()
+
+    def show(message: Any, category: Any, *where: Any, **more: Any) -> None:
+        text = " ".join(str(message).split())
+        if text not in shown:
+            shown.add(text)
+            say(f"warning: {text}")
+
+    return show
 
 
 def _give_up_stdout() -> None:

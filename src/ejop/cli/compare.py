@@ -1,4 +1,4 @@
-"""``ejop compare``: metric learners side by side on the same splits of one table."""
+"""``ejop compare``: predictors and metric learners side by side on the same splits of one table."""
 
 from __future__ import annotations
 
@@ -10,26 +10,51 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from ejop.cli.learning import Learning, ScaleName, ScoringName, Task
 from ejop.cli.mistakes import in_one_line, of_the_user, tell_fault
 from ejop.cli.options import (
     AsJson,
+    Category,
+    ClassWeight,
+    DecimalMark,
+    DeviceName,
     Drop,
     Encoding,
+    Id,
+    Jobs,
     Keep,
     Missing,
     Rows,
     Seed,
+    Separator,
+    Sheet,
     Target,
+    TimeLimit,
     counted,
+    in_words,
     listed,
     say,
     show_json,
     show_table,
 )
+from ejop.cli.reading import Reading
 
-DEFAULT = "euclid,relieff,ejop,machines,lmnn,itml,mlr,nca"
-ALIASES = {"euclidean": "euclid", "ejop": "ejop-knn", "machines": "ejop-machines"}
-TEST_SHARE = 0.3
+#: methods that are run without --methods, by task
+DEFAULTS = {
+    "classification": [
+        *("baseline", "euclid", "relieff", "ejop-knn", "ejop-machines"),
+        *("forest", "boosting", "lmnn", "itml", "mlr", "nca"),
+    ],
+    "regression": ["baseline", "euclid", "ejop-knn", "ejop-machines", "forest", "boosting"],
+}
+ALIASES = {
+    "euclidean": "euclid",
+    "knn": "euclid",
+    "ejop": "ejop-knn",
+    "machines": "ejop-machines",
+    "mean": "baseline",
+    "majority": "baseline",
+}
 #: of fewer rows a split tests so few that its error says nothing
 LEAST_ROWS = 10
 
@@ -37,119 +62,138 @@ LEAST_ROWS = 10
 def compare(
     rows: Rows,
     target: Target = None,
-    methods: Annotated[str, typer.Option(help="Methods to run, with commas.")] = DEFAULT,
+    task: Annotated[Task | None, typer.Option(help="Chosen from the target by default.")] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Methods to run, with commas; without, those for the task.")
+    ] = None,
     runs: Annotated[int, typer.Option(min=1, help="Random splits that all methods share.")] = 5,
     max_rows: Annotated[
         int, typer.Option(min=LEAST_ROWS, help="Rows drawn from a larger table; learners are slow.")
     ] = 3000,
+    scale: Annotated[ScaleName, typer.Option(help="Of the machines.")] = ScaleName.auto,
+    class_weight: ClassWeight = None,
+    scoring: Annotated[
+        ScoringName | None, typer.Option(help="What ranks the kernel machines.")
+    ] = None,
+    time_limit: TimeLimit = None,
     drop: Drop = None,
     keep: Keep = None,
-    encoding: Encoding = None,
+    category: Category = None,
+    id_column: Id = None,
     missing: Missing = None,
+    sep: Separator = None,
+    decimal: DecimalMark = None,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
+    n_jobs: Jobs = None,
+    device: DeviceName = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the errors of nearest neighbours under several metrics, and of kernel machines.
+    """Compare errors of kernel machines, nearest neighbours under several metrics, and trees.
 
-    Each split learns from 70 % of the rows and is tested on the others. Columns are prepared as
-    by `fit` and standardised; kernel machines are what `fit` makes. Learners are tested with the
-    number of neighbours tuned for EJOP.
+    Each split learns from 70 % of the rows and is tested on the others. Errors of numbers are the
+    share of their variance that is left unexplained. Kernel machines are what `fit` makes, with the
+    same options; others get the columns as `fit` prepares them. Learners are tested with the number
+    of neighbours tuned for EJOP.
     """
-    from ejop.cli.training import load_training
+    from ejop.cli.contenders import contenders, table_folds
+    from ejop.cli.training import Chosen, load_training
 
-    names = _checked(listed(methods))
-    _tell_neighbors(names)
-    training = load_training(
-        rows,
-        target,
-        task="classification",
-        drop=drop,
-        keep=keep,
-        encoding=encoding,
-        missing=missing,
+    learning = Learning("ridge", "auto", scale, class_weight, scoring, time_limit, n_jobs, device)
+    _check_names(methods)
+    chosen = Chosen.read(
+        target, id_column=id_column, drop=drop, keep=keep, category=category, missing=missing
     )
+    reading = Reading(sep, decimal, encoding, sheet)
+    training = load_training(rows, chosen, task=task, reading=reading)
     if len(training.y) < LEAST_ROWS:
         raise ValueError(
             f"{rows} has {counted(len(training.y), 'row')} with {training.target}, too few to "
             f"compare methods by; at least {LEAST_ROWS} are needed"
         )
-    folds = list(_folds(training, runs, max_rows, seed))
+    known = contenders(training.task, learning)
+    names = _chosen(methods, known, training, learning)
+    _tell_neighbors(names, known)
+    training.survey()
+    if len(training.y) > max_rows:
+        say(f"drew {max_rows:,} of {len(training.y):,} rows; --max-rows changes that")
+    folds = list(table_folds(training, runs, max_rows, seed))
     with _watched() as tell:
         tuned: dict[tuple[str, int], int] = {}
-        results = {name: _run(name, folds, seed, tuned, tell) for name in _ordered(names)}
-    lines = [_line(name, results[name]) for name in names]
-    if as_json:
-        show_json(lines)
-    else:
-        title = f"{counted(runs, 'split')}, {len(folds[0].y):,} rows to learn from, "
-        title += f"{len(folds[0].y_test):,} to test"
-        header = ["method", "error %", "± over splits", "fit s", "predict s"]
-        show_table(header, [_cells(line) for line in lines], title)
+        order = sorted(names, key=lambda name: known[name].after is not None)  # EJOP's k is taken
+        results = {name: _run(name, known[name], folds, seed, tuned, tell) for name in order}
+    lines = [_line(name, known[name].label, results[name]) for name in names]
+    show_json(lines) if as_json else _show(lines, folds, training)
     if all(line["runs"] == 0 for line in lines):
         raise ValueError("every method failed")
 
 
-def _checked(names: list[str]) -> list[str]:
-    from ejop.experiments.methods import METHODS
+def _show(lines: list[dict[str, Any]], folds: list[Any], training: Any) -> None:
+    title = f"{training.target}: {counted(len(folds), 'split')}, {len(folds[0].training.y):,} rows "
+    title += f"to learn from, {len(folds[0].y_test):,} to test"
+    error = "error %" if training.task == "classification" else "unexplained %"
+    header = ["method", error, "± over splits", "fit s", "predict s"]
+    show_table(header, [_cells(line) for line in lines], title)
 
-    found = [ALIASES.get(name.lower(), name.lower()) for name in names]
-    for name in found:
-        if name not in METHODS:
-            known = ", ".join(METHODS)
-            raise typer.BadParameter(f"--methods {name!r} is not one of {known}.")
+
+def _named(methods: str | None) -> list[str]:
+    found = [ALIASES.get(name.lower(), name.lower()) for name in listed(methods)]
     return list(dict.fromkeys(found))
 
 
-def _tell_neighbors(names: list[str]) -> None:
-    """Say so where learners are tested untuned, since EJOP is not among the methods."""
-    from ejop.experiments.methods import LEARNED_NEIGHBORS, METHODS
+def _check_names(methods: str | None) -> None:
+    """Refuse, before any file is read, what is no method of any task."""
+    from ejop.cli.contenders import contenders
 
-    if any(METHODS[name].after not in (None, *names) for name in names):
+    known = contenders("classification", Learning())
+    for name in _named(methods):
+        if name not in known:
+            raise typer.BadParameter(f"--methods {name!r} is not one of {', '.join(known)}.")
+    if methods is not None and not _named(methods):
+        raise typer.BadParameter(f"--methods names none; there are {', '.join(known)}.")
+
+
+def _chosen(
+    methods: str | None, known: dict[str, Any], training: Any, learning: Learning
+) -> list[str]:
+    """Methods to run, all of which must be for the task."""
+    names = _named(methods) or DEFAULTS[training.task]
+    wrong = [name for name in names if name not in known]
+    if wrong:
+        raise ValueError(
+            f"--methods {in_words(wrong)} learn from classes, and {training.target} is a number; "
+            f"for numbers there are {', '.join(known)}; --task classification makes classes of it"
+        )
+    if "ejop-machines" not in names and learning.asked():
+        raise ValueError(
+            f"{learning.asked()[0]} is for the machines, which are not compared; add machines to "
+            "--methods, or leave it out"
+        )
+    learning.predictor(training)  # what does not apply is refused before the work
+    return names
+
+
+def _tell_neighbors(names: list[str], known: dict[str, Any]) -> None:
+    """Say so where learners are tested untuned, since EJOP is not among the methods."""
+    from ejop.experiments.methods import LEARNED_NEIGHBORS
+
+    if any(known[name].after not in (None, *names) for name in names):
         say(f"learners are tested with {LEARNED_NEIGHBORS} neighbours; add ejop to tune them")
 
 
-def _ordered(names: list[str]) -> list[str]:
-    """EJOP first: its number of neighbours is taken for those that come after it."""
-    from ejop.experiments.methods import METHODS
-
-    return sorted(names, key=lambda name: METHODS[name].after is not None)
-
-
-def _folds(training: Any, runs: int, max_rows: int, seed: int) -> Iterator[Any]:
-    """Splits of the rows, each prepared by what its learning part says."""
-    from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    from ejop.cli.models import make_preparation
-    from ejop.experiments.folds import Fold
-
-    classes, y = np.unique(training.y, return_inverse=True)
-    X = training.X
-    if len(X) > max_rows:
-        say(f"drew {max_rows:,} of {len(X):,} rows; --max-rows changes that")
-        drawn = np.random.RandomState(seed).permutation(len(X))[:max_rows]
-        X, y = X.iloc[drawn], y[drawn]
-    counts = np.bincount(y, minlength=len(classes))
-    stratify = counts[counts > 0].min() >= 2 and TEST_SHARE * len(y) >= len(classes)
-    splitter: Any = StratifiedShuffleSplit if stratify else ShuffleSplit
-    for train, test in splitter(runs, test_size=TEST_SHARE, random_state=seed).split(X, y):
-        step = make_pipeline(make_preparation(training.columns), StandardScaler())
-        step.set_output(transform="default")
-        A = np.asarray(step.fit_transform(X.iloc[train]))
-        yield Fold(A, y[train], np.asarray(step.transform(X.iloc[test])), y[test])
-
-
 def _run(
-    name: str, folds: list[Any], seed: int, tuned: dict[tuple[str, int], int], tell: Any
+    name: str,
+    method: Any,
+    folds: list[Any],
+    seed: int,
+    tuned: dict[tuple[str, int], int],
+    tell: Any,
 ) -> list[Any]:
     """Outcomes over the splits; the first failure is told and ends the method.
 
     ``tuned`` holds the number of neighbours by method and split, for those that take it over.
     """
-    from ejop.experiments.methods import METHODS
-
-    method = METHODS[name]
     outcomes: list[Any] = []
     for number, fold in enumerate(folds):
         tell(f"{method.label}, split {number + 1} of {len(folds)}")
@@ -179,9 +223,7 @@ def _watched() -> Iterator[Any]:
         yield status.update
 
 
-def _line(name: str, outcomes: list[Any]) -> dict[str, Any]:
-    from ejop.experiments.methods import METHODS
-
+def _line(name: str, label: str, outcomes: list[Any]) -> dict[str, Any]:
     errors = [outcome.error for outcome in outcomes]
 
     def mean(values: list[float]) -> float | None:
@@ -189,7 +231,7 @@ def _line(name: str, outcomes: list[Any]) -> dict[str, Any]:
 
     return {
         "method": name,
-        "label": METHODS[name].label,
+        "label": label,
         "runs": len(outcomes),
         "error": mean(errors),
         "error_std": float(np.std(errors, ddof=1)) if len(errors) > 1 else None,

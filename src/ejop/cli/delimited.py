@@ -1,4 +1,4 @@
-"""CSV and TSV: the text, its lines and fields are checked, then pandas reads the values."""
+"""CSV, TSV and other text: lines and fields are checked, then pandas reads the values."""
 
 from __future__ import annotations
 
@@ -9,33 +9,25 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, BinaryIO
 
 from ejop.cli.options import counted, in_words, say
+from ejop.cli.reading import DECIMALS, PLAIN, SEPARATORS, UTF8, Reading, check_encoding
+from ejop.columns import MISSING_WORDS, NumberFormat, number_format
 
-UTF8 = "utf-8-sig"  # with or without a byte order mark
 _BLOCK = 2**20
-
-
-def check_encoding(name: str | None) -> str:
-    """The encoding to read with: UTF-8 unless another is given, which must be known."""
-    if name is None or name.lower().replace("_", "-") in ("utf-8", "utf8"):
-        return UTF8
-    try:
-        "a".encode(name)
-    except (LookupError, UnicodeError):
-        raise ValueError(
-            f"--encoding {name!r} is not known; utf-8, latin-1, cp1252 and utf-16 are, among others"
-        ) from None
-    return name
+#: lines among which the header is looked for
+HEADER_LINES = 20
 
 
 def read_delimited(
     open_file: Callable[[], BinaryIO],
-    separator: str,
+    separators: str,
     *,
     text: Collection[str] = (),
-    encoding: str | None = None,
+    reading: Reading = PLAIN,
+    usual: Reading = PLAIN,
 ) -> Any:
     """Read a table.
 
@@ -43,10 +35,14 @@ def read_delimited(
     ----------
     open_file : callable
         Gives its bytes from the beginning, as often as it is asked.
-    separator : str
+    separators : str
+        What may stand between values; the header tells which does.
     text : collection of str
         Columns whose values stay as they are written.
-    encoding : str, optional
+    reading : Reading, optional
+        What was asked for.
+    usual : Reading, optional
+        How the file was read that a model comes from; taken where this one fits it.
 
     Returns
     -------
@@ -56,36 +52,97 @@ def read_delimited(
     Raises
     ------
     ValueError
-        When the bytes are no text of that encoding, two columns have one name, or a line has more
-        or fewer fields than the header.
+        When the bytes are no text of that encoding, two columns have one name, a line has more or
+        fewer fields than the header, or numbers are written with another decimal mark.
     """
     import pandas as pd
 
-    encoding = check_encoding(encoding)
+    encoding = _encoding(open_file, reading.encoding, usual.encoding)
+    decimal = reading.decimal or usual.decimal
+    if reading.separator is not None:
+        separators = reading.separator
+    elif usual.separator is not None:
+        separators = usual.separator + separators
     with _text(open_file, encoding) as file:
-        separator = _separator(file, separator)
+        lines = list(islice(file, HEADER_LINES))
+    separator = _separator(lines, separators, said=separators[0] == separators)
     with _text(open_file, encoding) as file:
         header, rows = _check_fields(_fields(file, separator))
     if not header:
         raise ValueError("it is empty")
+    options: dict[str, Any] = {
+        "sep": separator,
+        "encoding": encoding,
+        "index_col": False,  # never the first column because a line has a field too many
+        "skipinitialspace": separator != "\t",
+    }
+    with open_file() as file:
+        names = pd.read_csv(file, nrows=0, **options).columns
+    written = [name for name in names if decimal is not None or name.strip() in text]
     with open_file() as file:
         frame = pd.read_csv(
             file,
-            sep=separator,
-            encoding=encoding,
-            index_col=False,  # never the first column because a line has a field too many
             keep_default_na=False,
             na_values=[""],
             low_memory=False,  # one type for a whole column
-            dtype=dict.fromkeys(text, str),
-            skipinitialspace=separator != "\t",
+            dtype=dict.fromkeys(written, str),
+            **options,
         )
     if frame.shape != (rows, len(header)):
         raise ValueError(
             f"its {rows:,} lines of {counted(len(header), 'field')} read as {frame.shape[0]:,} of "
             f"{frame.shape[1]}; look at its quotes"
         )
+    return frame if decimal is None else _with_decimals(frame, decimal, text)
+
+
+def _encoding(open_file: Callable[[], BinaryIO], asked: str | None, usual: str | None) -> str:
+    """The encoding asked for; else UTF-8 or, where it is none, that of the training file."""
+    if asked is not None or usual is None:
+        return check_encoding(asked)
+    try:
+        with _text(open_file, UTF8) as file:
+            while file.read(_BLOCK):
+                pass
+    except ValueError:
+        say(f"read as {usual}, as the training file was")
+        return check_encoding(usual)
+    return UTF8
+
+
+# numbers ----------------------------------------------------------------------------------------
+
+
+def _with_decimals(frame: Any, decimal: str, text: Collection[str]) -> Any:
+    """Columns of text as numbers, where they are numbers with that decimal mark."""
+    for name in frame.columns:
+        if str(name).strip() not in text:
+            frame[name] = _numbers(frame[name], decimal)
     return frame
+
+
+def _numbers(series: Any, decimal: str) -> Any:
+    given = series.dropna().unique()
+    levels = {x: x.strip() for x in given if x.strip().lower() not in {"", *MISSING_WORDS}}
+    if not levels:
+        return series
+    texts = list(levels.values())
+    guessed = number_format(texts)
+    unit = guessed.unit if guessed else ""
+    found = NumberFormat(decimal, unit, marks=True).read(texts)
+    odd = next((x for x, value in zip(texts, found, strict=True) if value != value), None)
+    if odd is None:
+        return series.map(dict(zip(levels, found, strict=True))).astype("float64")
+    if guessed is not None:
+        other = "." if decimal == "," else ","
+        raise ValueError(
+            f"column {str(series.name).strip()!r} has {odd!r}, which is no number with a decimal "
+            f"{DECIMALS[decimal]}; use --decimal {other}, or leave it out"
+        )
+    return series
+
+
+# text -------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -163,14 +220,38 @@ def _fields(file: io.TextIOWrapper, separator: str) -> Iterator[tuple[int, list[
         csv.field_size_limit(before)
 
 
-def _separator(file: io.TextIOWrapper, separator: str) -> str:
-    if separator != ",":
-        return separator
-    header = next((found for _, found in _fields(file, ",") if found), [])
-    if len(header) == 1 and ";" in header[0]:
-        say("values are separated by semicolons")
-        return ";"
-    return ","
+def _separator(lines: list[str], separators: str, *, said: bool) -> str:
+    """The one that cuts the header into most fields, the first of equal ones.
+
+    Parameters
+    ----------
+    lines : list of str
+        The first few.
+    separators : str
+    said : bool
+        Whether there is nothing to choose, and so nothing to tell.
+    """
+    cuts = {mark: _header_fields(lines, mark) for mark in dict.fromkeys(separators)}
+    best = max(cuts, key=lambda mark: cuts[mark])
+    if cuts[best] == 1:
+        others = [mark for mark in SEPARATORS if mark not in cuts]
+        better = max(others, key=lambda mark: _header_fields(lines, mark), default="")
+        if better and _header_fields(lines, better) > 1:
+            shown = {"\t": "tab"}.get(better, f"'{better}'")
+            raise ValueError(
+                f"its header is one column, and {SEPARATORS[better]} stand in it; use --sep {shown}"
+            )
+    if not said and best != ",":
+        say(f"values are separated by {SEPARATORS.get(best, repr(best))}")
+    return best
+
+
+def _header_fields(lines: list[str], separator: str) -> int:
+    text = io.TextIOWrapper(io.BytesIO("".join(lines).encode()), encoding="utf-8", newline="")
+    try:
+        return next((len(found) for _, found in _fields(text, separator) if found), 0)
+    except ValueError:  # told where the fields are checked
+        return 0
 
 
 def _check_fields(lines: Iterator[tuple[int, list[str]]]) -> tuple[list[str], int]:

@@ -6,26 +6,36 @@ from typing import Any
 
 import numpy as np
 
-from ejop.cli.options import AsJson, ModelFile, in_words, show_json, show_table, tell
+from ejop.cli.options import AsJson, Levels, ModelFile, in_words, show_json, show_table, tell
 
 #: lines of the two tables
 DIRECTIONS, COLUMNS = 10, 20
+#: kinds of columns, in words
+KINDS = {
+    "number": "numbers",
+    "grade": "grades",
+    "category": "categories",
+    "flag": "flags",
+    "date": "dates",
+    "presence": "whether there is a value",
+}
 
 
-def inspect(model: ModelFile, as_json: AsJson = False) -> None:
+def inspect(model: ModelFile, levels: Levels = False, as_json: AsJson = False) -> None:
     """Show the spectrum, the importances, the settings and the data a model saw."""
     from ejop.cli.fit import choice_in_words, euclidean_score, scores_in_words
+    from ejop.cli.learning import rule_name
     from ejop.cli.models import load_model
 
     found = load_model(model)
     predictor = found.predictor
-    spectrum, importances = _spectrum(predictor), _importances(found)
+    spectrum, importances = _spectrum(predictor), found.importances(levels=levels)
     if as_json:
         show_json(
             {
                 "about": found.about,
                 "settings": predictor.best_params_,
-                "rule": predictor.rule,
+                "rule": rule_name(predictor),
                 "held_out_score": predictor.best_score_,
                 "euclidean_score": euclidean_score(predictor),
                 "plan": str(predictor.plan_).splitlines(),
@@ -38,7 +48,7 @@ def inspect(model: ModelFile, as_json: AsJson = False) -> None:
     tell(scores_in_words(found))
     if predictor.rule_.chooses:
         tell(choice_in_words(predictor))
-    for name, value in {"rule": predictor.rule, **predictor.best_params_}.items():
+    for name, value in {"rule": rule_name(predictor), **predictor.best_params_}.items():
         for line in value if isinstance(value, list) else [value]:
             tell(f"  {name if line is value else name.rstrip('s')}: {line}")
     if predictor.best_params_.get("power") == 0:
@@ -51,9 +61,17 @@ def inspect(model: ModelFile, as_json: AsJson = False) -> None:
     ]
     title = _of("Leading directions", len(lines), len(spectrum))
     show_table(["direction", "eigenvalue", "share", "together"], lines, title)
-    lines2 = [(c["column"], f"{c['importance']:.1%}") for c in importances[:COLUMNS]]
-    title = _of("Importances", len(lines2), len(importances))
-    show_table(["column", "importance"], lines2, title)
+    _print_importances(importances)
+
+
+def _print_importances(importances: list[dict[str, Any]]) -> None:
+    shown = importances[:COLUMNS]
+    header = ["column", "importance"]
+    lines = [[one["column"], f"{one['importance']:.1%}"] for one in shown]
+    if shown and shown[0]["stderr"] is not None:
+        header.append("standard error")
+        lines = [[*line, f"{one['stderr']:.1%}"] for line, one in zip(lines, shown, strict=True)]
+    show_table(header, lines, _of("Importances", len(shown), len(importances)))
 
 
 def _of(what: str, shown: int, total: int) -> str:
@@ -70,13 +88,6 @@ def _spectrum(predictor: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _importances(found: Any) -> list[dict[str, Any]]:
-    """Share of each column in what changes f, the levels of a category together, largest first."""
-    names, shares = found.by_column(found.predictor.feature_importances_)
-    order = np.argsort(-shares, kind="stable")
-    return [{"column": names[j], "importance": float(shares[j])} for j in order]
-
-
 def _print_about(found: Any) -> None:
     about = found.about
     kind = type(found.predictor).__name__
@@ -90,9 +101,9 @@ def _print_about(found: Any) -> None:
         tell(f"classes: {in_words(shares, 12)}")
     else:
         tell(f"target from {about['range'][0]:g} to {about['range'][1]:g}")
-    for kind, noun in (("number", "numbers"), ("category", "categories"), ("boolean", "booleans")):
-        names = [column.name for column in found.columns if column.kind == kind]
+    for kind, noun in KINDS.items():
+        names = [column["name"] for column in about["columns"] if column["kind"] == kind]
         if names:
             tell(f"{noun}: {in_words(names, 12)}")
-    for column in about["skipped"]:
-        tell(f"skipped {column['name']}: {column['why']}")
+    if about["id"] is not None:
+        tell(f"rows are called by {about['id']}")

@@ -1,16 +1,13 @@
-"""Model files: one scikit-learn pipeline in skops' format, with a description beside it."""
+"""Model files: a fitted predictor in skops' format, with a description beside it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import platform
 import sys
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -18,167 +15,129 @@ from typing import Any
 import numpy as np
 
 from ejop import __version__
-from ejop.cli.columns import Column, typed
+from ejop.cli.description import FORMAT, describe, in_plain_values, wrong_parts
 from ejop.cli.options import counted, in_words, say
-from ejop.cli.tables import read_table
-from ejop.cli.training import TrainingTable
+from ejop.cli.reading import PLAIN, Reading
+from ejop.cli.tables import BOOLEANS, read_table, without_label_words
+from ejop.cli.training import TrainingTable, told_by_us
 from ejop.unpacking import check_unpacked, parsing
 from ejop.writing import replacing
 
-#: raised when one version of ejop cannot read what another writes; 1 was that of ejop 0.1
-FORMAT = 3
 #: member of the archive that describes it; skops leaves it alone
 DESCRIPTION = "ejop.json"
 
 
 @dataclass
 class SavedModel:
-    """A fitted pipeline and what is known of its making.
+    """A fitted predictor and what is known of its making.
 
     Attributes
     ----------
-    pipeline : sklearn.pipeline.Pipeline
-        Steps "prepare" (columns to numbers) and "predict" (EJOPClassifier or EGOPRegressor).
+    predictor : EJOPClassifier or EGOPRegressor
+        It prepares tables itself, see :class:`ejop.columns.ColumnPreparer`.
     about : dict
         Plain values: versions, date, source, target, task, rows, columns, skipped columns.
     """
 
-    pipeline: Any
+    predictor: Any
     about: dict[str, Any]
 
-    @property
-    def predictor(self) -> Any:
-        """The last step."""
-        return self.pipeline["predict"]
+    @classmethod
+    def fit(cls, training: TrainingTable, learning: Any) -> SavedModel:
+        """Learn from a table."""
+        predictor = learning.predictor(training)
+        with told_by_us(training.source):
+            predictor.fit(training.X, training.y)
+        predictor.set_params(verbose=0, device=None, n_jobs=None)  # of no use to whoever loads it
+        return cls(predictor, describe(training, predictor.preparer_))
 
     @property
-    def columns(self) -> list[Column]:
-        """What the pipeline expects of a table."""
-        return [Column(**column) for column in self.about["columns"]]
+    def preparer(self) -> Any:
+        """What prepares the columns."""
+        return self.predictor.preparer_
 
-    def read(self, path: Path, encoding: str | None = None) -> Any:
-        """A table of new rows, its columns read as those of the training table were."""
-        levels = [column.name for column in self.columns if column.kind != "number"]
-        labels = [self.about["target"]] if self.about["task"] == "classification" else []
-        return read_table(
-            path,
-            text=[*levels, *labels],
-            valued=[column.name for column in self.columns if column.kind != "category"],
-            encoding=encoding,
-            missing=self.about.get("missing") or [],
-        )
+    def read(self, path: Path, reading: Reading = PLAIN, id_column: str | None = None) -> Any:
+        """A table of new rows, its columns read as those of the training table were.
+
+        Parameters
+        ----------
+        path : Path
+        reading : Reading, optional
+            What was asked for; else what was for the training table, where it fits.
+        id_column : str, optional
+            Column of what rows are called, which stays as it is written.
+        """
+        about = self.about
+        text = [column.name for column in self.preparer.columns_ if _is_written(column)]
+        text += [about["target"]] if about["task"] == "classification" else []
+        text += [name for name in (id_column, about["id"]) if name is not None]
+        usual, missing = Reading(**about["reading"]), about["missing"]
+        frame = read_table(path, text=text, reading=reading, usual=usual, missing=missing)
+        if about["target"] in frame:
+            frame[about["target"]] = without_label_words(frame[about["target"]])
+        return frame
 
     def matched(self, frame: Any) -> Any:
-        """The columns of the model by their names; what is odd is said, what is missing fails."""
-        columns = self.columns
-        missing = [column.name for column in columns if column.name not in frame]
-        if missing:
-            raise ValueError(
-                f"{counted(len(missing), 'column')} of the model missing: {', '.join(missing)}"
-            )
-        known = {column.name for column in columns} | {self.about["target"]}
-        known |= {column["name"] for column in self.about["skipped"]}
+        """The columns of the model by their names and in their order; others are told."""
+        about = self.about
+        names = [column.name for column in self.preparer.columns_]
+        known = {*names, about["target"], about["id"]}
+        known |= {column["name"] for column in about["skipped"]}
         extra = [name for name in frame.columns if name not in known]
         if extra:
             say(f"warning: ignored {counted(len(extra), 'extra column')}: {in_words(extra)}")
-        rows = typed(frame, columns)
-        for column in columns:
-            self._tell(column, rows[column.name])
-        return rows
+        return frame[[name for name in names if name in frame]]
 
-    @staticmethod
-    def _tell(column: Column, values: Any) -> None:
-        n_missing = int(values.isna().sum())
-        if n_missing:
-            say(f"{counted(n_missing, 'missing value')} of {column.name} filled in")
-        if column.kind != "number":
-            new = sorted(set(values.dropna()) - set(column.levels))
-            if new:
-                say(
-                    f"warning: {column.name} has {counted(len(new), 'level')} that the model has "
-                    f"not seen: {in_words(new)}; such rows count as none of its levels"
-                )
+    def importances(self, *, levels: bool = False) -> list[dict[str, Any]]:
+        """Share of each used column in what changes f, largest first, and its standard error where
+        one is known; of levels those of every prepared column."""
+        predictor, stderr = self.predictor, None
+        names, used = self.names(levels=levels)
+        if predictor.rule_.chooses:
+            changes = predictor.column_changes()
+            values = changes.by_feature() if levels else changes.importances()
+            stderr = None if levels else changes.stderr()
+        else:
+            values = predictor.metric_importances_ if levels else predictor.feature_importances_
+        found = []
+        for name, j in zip(names, used, strict=True):
+            error = None if stderr is None else float(stderr[j])
+            found.append({"column": name, "importance": float(values[j]), "stderr": error})
+        return sorted(found, key=lambda one: -one["importance"])
 
-    def prepared(self, frame: Any) -> Any:
-        """Rows as the predictor takes them: a data frame of numbers with its feature names."""
-        return self.pipeline["prepare"].transform(self.matched(frame))
+    def names(self, *, levels: bool = False) -> tuple[list[str], Any]:
+        """Names of the used columns, or of what they are prepared to, and their numbers."""
+        if levels:
+            found = list(map(str, self.preparer.get_feature_names_out()))
+            return found, np.arange(len(found))
+        used = np.unique(self.preparer.groups_)
+        return [self.preparer.names_[j] for j in used], used
 
-    def by_column(self, values: Any) -> tuple[list[str], Any]:
-        """Values of the predictor's features (last axis) summed over the levels of a column."""
-        names = [column.name for column in self.columns]
-        owner = feature_owners(self.pipeline["prepare"], self.columns)
-        return names, values @ np.eye(len(names))[owner]
-
-
-def make_preparation(columns: Iterable[Column]) -> Any:
-    """Columns to numbers: medians for missing numbers, levels one-hot encoded.
-
-    Numbers are always imputed, so that a value that is missing for the first time in new rows can
-    be predicted from.
-    """
-    from sklearn.compose import ColumnTransformer
-    from sklearn.impute import SimpleImputer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder
-
-    columns = list(columns)
-    levels = make_pipeline(
-        SimpleImputer(strategy="most_frequent"),
-        OneHotEncoder(handle_unknown="ignore", sparse_output=False),
-    )
-    parts = [
-        (
-            "numbers",
-            SimpleImputer(strategy="median"),
-            [c.name for c in columns if c.kind == "number"],
-        ),
-        ("levels", levels, [c.name for c in columns if c.kind != "number"]),
-    ]
-    found = ColumnTransformer([part for part in parts if part[2]], verbose_feature_names_out=False)
-    return found.set_output(transform="pandas")
+    def origins(self, *, levels: bool = False) -> list[str]:
+        """The column of the table that each of these names comes from."""
+        names, _ = self.names(levels=levels)
+        return [self.preparer.names_[j] for j in self.preparer.groups_] if levels else names
 
 
-def feature_owners(preparation: Any, columns: list[Column]) -> Any:
-    """For each prepared feature, the number of the column it comes from."""
-    order = [column.name for column in columns]
-    owners: list[int] = []
-    for name, part, names in preparation.transformers_:
-        if name == "numbers":
-            owners += [order.index(n) for n in names]
-        elif name == "levels":
-            for n, found in zip(names, part[-1].categories_, strict=True):
-                owners += [order.index(n)] * len(found)
-    return np.array(owners)
+def _is_written(column: Any) -> bool:
+    """Whether values must be read as they are written: levels that are no plain numbers and
+    booleans, and numbers that are written in a way of their own."""
+    levels = [*getattr(column, "levels", []), *getattr(column, "rare", [])]
+    if column.kind in ("number", "date", "presence"):
+        return bool(getattr(getattr(column, "form", None), "marks", False))
+    return not all(level in BOOLEANS or _is_plain(level) for level in levels)
+
+
+def _is_plain(level: str) -> bool:
+    """Whether a number is written as every program does."""
+    try:
+        value = float(level)
+        return level == str(int(value) if value == value // 1 else value)
+    except (ValueError, OverflowError):
+        return False
 
 
 # files ------------------------------------------------------------------------------------------
-
-
-def describe(training: TrainingTable, source: str) -> dict[str, Any]:
-    """What a model file says of itself, as plain values."""
-    import sklearn
-
-    about: dict[str, Any] = {
-        "format": FORMAT,
-        "ejop": __version__,
-        "scikit-learn": sklearn.__version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "source": source,
-        "target": training.target,
-        "task": training.task,
-        "rows": len(training.y),
-        "columns": [asdict(column) for column in training.columns],
-        "skipped": [asdict(column) for column in training.skipped],
-        "missing": training.missing,
-    }
-    if training.task == "classification":
-        classes, counts = np.unique(training.y, return_counts=True)
-        about["classes"] = dict(zip(map(str, classes), counts.tolist(), strict=True))
-    else:
-        about["range"] = [float(training.y.min()), float(training.y.max())]
-    return about
 
 
 def allowed() -> frozenset[str]:
@@ -197,6 +156,19 @@ def allowed() -> frozenset[str]:
         RadiusRule,
         RidgeRule,
     )
+    from ejop.columns import (
+        CategoryColumn,
+        ColumnPreparer,
+        DateColumn,
+        DateFormat,
+        FlagColumn,
+        GradeColumn,
+        NumberColumn,
+        NumberFormat,
+        PresenceColumn,
+        Skipped,
+        SparseReducer,
+    )
     from ejop.functions import (
         AverageFunction,
         KernelSmoother,
@@ -206,18 +178,21 @@ def allowed() -> frozenset[str]:
     )
     from ejop.kernels import Compact, Gaussian, Laplace
     from ejop.rows import Moments, Summary
-    from ejop.scaling import HellingerScaler, QuantileColumns
+    from ejop.scaling import HellingerScaler, MixedScaler, QuantileColumns
     from ejop.sums import OuterProduct
     from ejop.sums.engine import HostEngine
     from ejop.sums.plan import Plan
     from ejop.tuning import Setting
 
-    estimators = (EGOP, EJOP, EGOPRegressor, EJOPClassifier, HellingerScaler, QuantileColumns)
+    estimators = (EGOP, EJOP, EGOPRegressor, EJOPClassifier, ColumnPreparer, SparseReducer)
+    scalers = (HellingerScaler, MixedScaler, QuantileColumns)
+    columns = (CategoryColumn, DateColumn, FlagColumn, GradeColumn, NumberColumn, PresenceColumn)
+    written = (Skipped, DateFormat, NumberFormat)
     functions = (KernelSmoother, NeighborsSmoother, RidgeFunction, AverageFunction, Member)
     kernels = (Compact, Gaussian, Laplace)
     sums = (OuterProduct, Plan, Summary, Moments, HostEngine, Device)
     rules = (KNeighborsRule, RadiusRule, RidgeRule, Setting)
-    ours = (*estimators, *functions, *kernels, *rules, *sums)
+    ours = (*estimators, *scalers, *columns, *written, *functions, *kernels, *rules, *sums)
     return frozenset({"numpy.dtype", *(f"{c.__module__}.{c.__qualname__}" for c in ours)})
 
 
@@ -250,7 +225,7 @@ def skops_io() -> Any:
 def save_model(model: SavedModel, path: Path) -> None:
     """Write a model file, whole or not at all."""
     whole = BytesIO()  # put together here, since not every place to write to can be gone back in
-    skops_io().dump(model.pipeline, whole, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
+    skops_io().dump(model.predictor, whole, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
     with zipfile.ZipFile(whole, "a", zipfile.ZIP_DEFLATED) as archive:
         about = {**model.about, "digest": _digest(archive)}
         archive.writestr(DESCRIPTION, json.dumps(about, indent=2))
@@ -298,7 +273,7 @@ def load_model(path: Path) -> SavedModel:
         with zipfile.ZipFile(path) as archive:
             same = _digest(archive) == about["digest"]
         if same and not odd:
-            pipeline = _construct(path)
+            predictor = _construct(path)
     except Exception as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     if odd:
@@ -310,7 +285,7 @@ def load_model(path: Path) -> SavedModel:
             f"{path} was tampered with: its parts are not those that were saved; fit it again with "
             "`ejop fit`"
         )
-    model = SavedModel(pipeline, about)
+    model = SavedModel(predictor, about)
     _check(model, path)
     _tell_versions(about, path)
     return model
@@ -352,72 +327,13 @@ def _read_description(path: Path) -> dict[str, Any]:
     return about
 
 
-def wrong_parts(about: dict[str, Any]) -> list[str]:
-    """Parts of a description that are missing or not what they should be.
-
-    Examples
-    --------
-    >>> from ejop.cli.models import wrong_parts
-    >>> wrong_parts({"target": 3})[:2]
-    ['target', 'source']
-    """
-    wrong = [name for name, right in _PARTS.items() if not right(about.get(name))]
-    if "task" in wrong:
-        return wrong
-    if about["task"] == "classification":
-        counts = about.get("classes")
-        fine = isinstance(counts, dict) and all(_is_count(n) for n in counts.values())
-        return wrong if fine else [*wrong, "classes"]
-    ends = about.get("range")
-    fine = isinstance(ends, list) and len(ends) == 2 and all(type(x) in (int, float) for x in ends)
-    return wrong if fine else [*wrong, "range"]
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and value >= 0
-
-
-def _is_column(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.keys() == {"name", "kind", "missing", "levels"}
-        and _is_text(value["name"])
-        and value["kind"] in ("number", "category", "boolean")
-        and _is_count(value["missing"])
-        and _is_texts(value["levels"])
-    )
-
-
-def _is_skipped(value: Any) -> bool:
-    return isinstance(value, dict) and _is_text(value.get("name")) and _is_text(value.get("why"))
-
-
-#: what a description must have, and how each part is recognised
-_PARTS: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(
-        ("target", "source", "created", "ejop", "scikit-learn", "python", "digest"), _is_text
-    ),
-    "task": lambda value: value in ("classification", "regression"),
-    "rows": _is_count,
-    "columns": lambda value: isinstance(value, list) and all(map(_is_column, value)),
-    "skipped": lambda value: isinstance(value, list) and all(map(_is_skipped, value)),
-    "missing": lambda value: value is None or _is_texts(value),
-}
 #: what commands ask of a predictor beside its methods
 _FITTED = (
     "best_params_",
     "best_score_",
     "cv_results_",
-    "feature_importances_",
     "metric_estimator_",
+    "metric_importances_",
     "n_features_in_",
     "plan_",
     "rule_",
@@ -426,25 +342,22 @@ _FITTED = (
 
 def _check(model: SavedModel, path: Path) -> None:
     """Refuse what is made of known parts, put together as no model is."""
-    from sklearn.compose import ColumnTransformer
-    from sklearn.pipeline import Pipeline
-
     from ejop import EGOPRegressor, EJOPClassifier
+    from ejop.columns import ColumnPreparer
 
     kind = EJOPClassifier if model.about["task"] == "classification" else EGOPRegressor
     try:
-        steps = [(name, type(step)) for name, step in model.pipeline.steps]
-        known = type(model.pipeline) is Pipeline
-        known &= steps == [("prepare", ColumnTransformer), ("predict", kind)]
-        features = feature_owners(model.pipeline["prepare"], model.columns)
-        fits = len(features) == model.predictor.n_features_in_
+        known = type(model.predictor) is kind and type(model.preparer) is ColumnPreparer
+        fits = known and in_plain_values(model.preparer.columns_) == model.about["columns"]
+        names = [each.name for each in model.preparer.skipped_]
+        fits = fits and names == [each["name"] for each in model.about["skipped"]]
         for name in _FITTED:
             getattr(model.predictor, name)
         if kind is EJOPClassifier:
             fits &= set(model.about["classes"]) == set(map(str, model.predictor.classes_))
     except Exception as error:
         raise ValueError(f"{path} is damaged: {error}") from error
-    if not (known and fits):
+    if not fits:
         raise ValueError(f"{path} was tampered with: it is not put together as a model is")
 
 

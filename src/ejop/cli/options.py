@@ -15,7 +15,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Rows = Annotated[
     Path,
     typer.Argument(
-        help="CSV, TSV, Parquet, Arrow, NPZ or ARFF file; - is CSV from standard input.",
+        help="CSV, TSV, text, Excel, Parquet, Arrow, NPZ or ARFF file; - is CSV from standard "
+        "input.",
         allow_dash=True,
     ),
 ]
@@ -35,9 +36,41 @@ Drop = Annotated[str | None, typer.Option(help="Columns to leave out, with comma
 Keep = Annotated[
     str | None, typer.Option(help="Columns to use although they look like identifiers or text.")
 ]
+Category = Annotated[
+    str | None, typer.Option(help="Columns to use as categories, such as codes, with commas.")
+]
+Id = Annotated[
+    str | None,
+    typer.Option(
+        "--id", help="Column that says what rows are called: not learned from, but written out."
+    ),
+]
 Encoding = Annotated[
     str | None,
-    typer.Option(help="Of a CSV, TSV or ARFF file: latin-1, cp1252, utf-16; UTF-8 by default."),
+    typer.Option(help="Of a text file: latin-1, cp1252, utf-16; UTF-8 by default."),
+]
+Separator = Annotated[
+    str | None,
+    typer.Option("--sep", help="What stands between values of a text file: , ; | or tab."),
+]
+DecimalMark = Annotated[
+    str | None, typer.Option("--decimal", help="Decimal mark of a text file: , or .")
+]
+Sheet = Annotated[str | None, typer.Option(help="Sheet of a workbook; the first by default.")]
+ClassWeight = Annotated[
+    str | None,
+    typer.Option(help="none, balanced, or a weight for each class: name=weight,name=weight."),
+]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option(min=0.001, help="Seconds after which no more kernel machines are tried."),
+]
+Jobs = Annotated[int | None, typer.Option("--n-jobs", help="Threads; all cores by default.")]
+DeviceName = Annotated[
+    str | None, typer.Option("--device", help="Where to compute: cpu, cuda, cuda:1, mps, auto.")
+]
+Levels = Annotated[
+    bool, typer.Option("--levels", help="Levels of categories and parts of dates, each by itself.")
 ]
 Missing = Annotated[
     str | None,

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -14,26 +15,31 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ejop.cli.delimited import check_encoding, read_delimited
+from ejop.cli.delimited import read_delimited
 from ejop.cli.options import in_words
+from ejop.cli.reading import PLAIN, SEPARATORS, Reading, check_encoding
+from ejop.cli.workbooks import read_workbook
+from ejop.columns import MISSING_WORDS
 from ejop.unpacking import PACKED, check_archive, check_unpacked, open_packed, parsing
 
 #: the column that holds ``y`` of an NPZ file
 NPZ_TARGET = "y"
-#: what people and programs write for a missing value
-MISSING_WORDS = frozenset(
+#: what is missing among labels that are numbers: fewer words, since a label may be any
+LABEL_WORDS = frozenset(
     ["NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "<NA>", "NULL", "null", "None"]
     + ["NaN", "nan", "-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"]
 )
-BOOLEANS = ("True", "TRUE", "true", "False", "FALSE", "false")
+#: what may be compressed
+PLAIN_TEXT = (".csv", ".tsv", ".tab", ".txt")
+BOOLEANS = {"true": True, "false": False}
 
 
 def read_table(
     path: Path,
     *,
     text: Collection[str] = (),
-    valued: Collection[str] = (),
-    encoding: str | None = None,
+    reading: Reading = PLAIN,
+    usual: Reading = PLAIN,
     missing: Collection[str] = (),
 ) -> Any:
     """Read a table.
@@ -41,17 +47,17 @@ def read_table(
     Parameters
     ----------
     path : Path
-        CSV, TSV, Parquet, Arrow, NPZ or ARFF by the end of its name; ``-`` is CSV from standard
-        input.
+        CSV, TSV, text, Excel, Parquet, Arrow, NPZ or ARFF by the end of its name; ``-`` is CSV from
+        standard input.
     text : collection of str
-        Columns of a CSV file whose values are levels or labels, so that "01" stays as it is.
-    valued : collection of str
-        Columns of numbers or booleans, where "NA" and the like can only mean a missing value. In
-        others it does where all else are numbers or booleans, and is a level where not.
-    encoding : str, optional
-        Of a text file; UTF-8 by default.
+        Columns of a text file whose values are levels or labels, so that "01" stays as it is.
+    reading : Reading, optional
+        What was asked for; an error where it has no meaning for the file.
+    usual : Reading, optional
+        How the file was read that a model comes from; taken where it fits this one.
     missing : collection of str
-        Values that stand for missing ones in every column.
+        Values that stand for missing ones in every column. In columns whose other values are
+        numbers or booleans "NA" and the like do so anyway.
 
     Returns
     -------
@@ -59,16 +65,17 @@ def read_table(
         Column names are strings and unique.
     """
     piped = str(path) == "-"
-    name, read = ("standard input", _read_csv) if piped else (str(path), _reader(path))
+    name, kind = ("standard input", READERS[".csv"]) if piped else (str(path), _kind(path))
     if path.is_dir():
         raise ValueError(f"cannot read {name}: it is a folder")
-    check_encoding(encoding)
+    reading.refuse_others(name, *kind.options)
     whole = sys.stdin.buffer.read() if piped else b""
-    source = TableFile(path, (lambda: BytesIO(whole)) if piped else partial(open_packed, path))
+    opened = (lambda: BytesIO(whole)) if piped else partial(open_packed, path)
+    source = TableFile(path, opened, text, reading, usual)
     try:
         if not piped and path.suffix.lower() in PACKED:
             source.check()
-        frame = read(source, text, encoding)
+        frame = kind.read(source)
     except FileNotFoundError:
         raise ValueError(f"cannot read {name}: there is no such file") from None
     except (ValueError, OSError) as error:
@@ -83,7 +90,7 @@ def read_table(
     for column in frame.columns:
         given = frame[column]
         series = without(given, missing)
-        series = without_words(series, sure=column in valued, text=column in text)
+        series = series if column in text else without_words(series)
         if series is not given:
             frame[column] = series
     return frame
@@ -91,10 +98,13 @@ def read_table(
 
 @dataclass(frozen=True)
 class TableFile:
-    """A file to read: its path, and its bytes, unpacked, as often as they are asked for."""
+    """A file to read: its path, its bytes, unpacked, as often as they are asked for, and how."""
 
     path: Path
     open: Callable[[], BinaryIO]
+    text: Collection[str] = ()
+    reading: Reading = PLAIN
+    usual: Reading = PLAIN
 
     def check(self) -> None:
         """Unpack it once, since damage shows at its end, and one that is too large takes long."""
@@ -103,7 +113,20 @@ class TableFile:
                 pass
 
 
-Reader = Callable[[TableFile, Collection[str], "str | None"], Any]
+@dataclass(frozen=True)
+class FileKind:
+    """A kind of file: what reads it, and what may be asked of that.
+
+    Attributes
+    ----------
+    read : callable
+        A data frame from a :class:`TableFile`.
+    options : tuple of str
+        Parts of a :class:`~ejop.cli.reading.Reading`.
+    """
+
+    read: Callable[[TableFile], Any]
+    options: tuple[str, ...] = ()
 
 
 def without(series: Any, words: Collection[str]) -> Any:
@@ -129,40 +152,75 @@ def _number(word: str) -> float | None:
         return None
 
 
-def without_words(series: Any, *, sure: bool = False, text: bool = False) -> Any:
-    """Values with "NA" and the like missing, where the others are numbers or booleans.
+def without_words(series: Any) -> Any:
+    """Values with "NA" and the like missing, where the others are numbers, booleans or dates.
 
-    Parameters
-    ----------
-    series : pandas.Series
-    sure : bool
-        Whether the column is known to hold numbers or booleans.
-    text : bool
-        Whether the other values stay as they are written.
+    Words of a column of text are left to be levels. Booleans that are written as text are read.
     """
     import pandas as pd
 
+    levels = _levels(series)
+    if levels is None:
+        return series
+    gone = np.array([str(x).strip().lower() in MISSING_WORDS for x in levels], dtype=bool)
+    others = [x for x, word in zip(levels, gone, strict=True) if not word]
+    if not others:
+        return series
+    kept = series.mask(series.isin(list(levels[gone]))) if gone.any() else series
+    if all(str(x).strip().lower() in BOOLEANS for x in others):
+        texts = kept.map(lambda x: str(x).strip().lower(), na_action="ignore")
+        return texts.map(BOOLEANS).astype("boolean")
+    mixed = not all(isinstance(x, str) for x in others)
+    if (gone.any() or mixed) and _are_numbers(others):
+        return pd.to_numeric(kept, errors="coerce")
+    if gone.any() and all(isinstance(x, date) for x in others):
+        return kept.infer_objects()
+    return series
+
+
+def without_label_words(series: Any) -> Any:
+    """Labels with "NA" and the like missing, where the others are numbers or booleans; these stay
+    as they are written."""
+    levels = _levels(series)
+    if levels is None:
+        return series
+    gone = [x for x in levels if x in LABEL_WORDS]
+    others = [x for x in levels if x not in LABEL_WORDS]
+    booleans = all(str(x).lower() in BOOLEANS for x in others)
+    if not (gone and others and (booleans or _are_numbers(others))):
+        return series
+    return series.mask(series.isin(gone))
+
+
+def _levels(series: Any) -> Any:
+    """Different values of a column with text in it; None for others."""
+    import pandas as pd
+
     if series.dtype.kind != "O" or isinstance(series.dtype, pd.CategoricalDtype):
-        return series
-    present = series.dropna()
-    if not all(isinstance(value, str) for value in present.iloc[:1]):
-        return series
-    words = present.isin(MISSING_WORDS)
-    if not words.any():
-        return series
-    others = pd.Series(present[~words].unique()).astype(str)
-    numeric = pd.to_numeric(others, errors="coerce").notna().all()
-    if not sure and (others.empty or not (numeric or others.isin(BOOLEANS).all())):
-        return series
-    kept = series.mask(series.isin(MISSING_WORDS))
-    return pd.to_numeric(kept, errors="coerce") if numeric and not text else kept
+        return None
+    found = pd.api.types.infer_dtype(series, skipna=True)
+    if found not in ("string", "mixed", "mixed-integer"):
+        return None
+    try:
+        levels = np.asarray(series.dropna().unique(), dtype=object)
+    except TypeError:  # lists cannot be compared
+        return None
+    return levels if any(isinstance(x, str) for x in levels) else None
 
 
-def _reader(path: Path) -> Reader:
+def _are_numbers(values: Collection[Any]) -> bool:
+    """Whether values are numbers, or texts of numbers."""
+    import pandas as pd
+
+    known = all(isinstance(x, str | int | float | np.number) for x in values)
+    return known and bool(pd.to_numeric(pd.Series(values), errors="coerce").notna().all())
+
+
+def _kind(path: Path) -> FileKind:
     endings = [ending.lower() for ending in path.suffixes]
     if endings and endings[-1] in PACKED:
         endings.pop()
-        if endings and endings[-1] not in (".csv", ".tsv", ".tab"):
+        if endings and endings[-1] not in PLAIN_TEXT:
             endings.clear()
     ending = endings[-1] if endings else ""
     if ending not in READERS:
@@ -171,15 +229,21 @@ def _reader(path: Path) -> Reader:
     return READERS[ending]
 
 
-def _read_csv(source: TableFile, text: Collection[str], encoding: str | None) -> Any:
-    return read_delimited(source.open, ",", text=text, encoding=encoding)
+def _read_text(source: TableFile, separators: str) -> Any:
+    return read_delimited(
+        source.open,
+        separators,
+        text=source.text,
+        reading=source.reading,
+        usual=source.usual,
+    )
 
 
-def _read_tsv(source: TableFile, text: Collection[str], encoding: str | None) -> Any:
-    return read_delimited(source.open, "\t", text=text, encoding=encoding)
+def _read_excel(source: TableFile) -> Any:
+    return read_workbook(source.path, source.reading.sheet, source.usual.sheet)
 
 
-def _read_parquet(source: TableFile, text: Collection[str], encoding: str | None) -> Any:
+def _read_parquet(source: TableFile) -> Any:
     import pyarrow.parquet as parquet  # type: ignore[import-untyped]
 
     # ParquetFile reads this one file; read_table would take folder names for columns
@@ -194,7 +258,7 @@ def _read_parquet(source: TableFile, text: Collection[str], encoding: str | None
     return _plain_frame(table)
 
 
-def _read_arrow(source: TableFile, text: Collection[str], encoding: str | None) -> Any:
+def _read_arrow(source: TableFile) -> Any:
     import pyarrow as pa
 
     found: list[Any] = []
@@ -245,7 +309,7 @@ def _plain_frame(table: Any) -> Any:
     return frame
 
 
-def _read_npz(source: TableFile, text: Collection[str], encoding: str | None) -> Any:
+def _read_npz(source: TableFile) -> Any:
     import pandas as pd
 
     check_archive(source.path)
@@ -280,12 +344,12 @@ def _read_npz(source: TableFile, text: Collection[str], encoding: str | None) ->
     return frame
 
 
-def _read_arff(source: TableFile, text: Collection[str], encoding: str | None) -> Any:
+def _read_arff(source: TableFile) -> Any:
     import pandas as pd
     from scipy.io import arff
 
     try:
-        with source.path.open(encoding=check_encoding(encoding)) as file:
+        with source.path.open(encoding=check_encoding(source.reading.encoding)) as file:
             content = StringIO(file.read())
     except UnicodeDecodeError as error:
         raise ValueError(f"{error}; add --encoding latin-1, or the encoding it is in") from error
@@ -299,15 +363,25 @@ def _read_arff(source: TableFile, text: Collection[str], encoding: str | None) -
     return frame
 
 
-READERS: dict[str, Reader] = {
-    ".csv": _read_csv,
-    ".tsv": _read_tsv,
-    ".tab": _read_tsv,
-    ".parquet": _read_parquet,
-    ".pq": _read_parquet,
-    ".arrow": _read_arrow,
-    ".feather": _read_arrow,
-    ".ipc": _read_arrow,
-    ".npz": _read_npz,
-    ".arff": _read_arff,
+_TEXT = ("separator", "decimal", "encoding")
+_COMMAS = FileKind(partial(_read_text, separators=",;"), _TEXT)
+_TABS = FileKind(partial(_read_text, separators="\t"), _TEXT)
+_ANY = FileKind(partial(_read_text, separators="\t" + "".join(SEPARATORS)), _TEXT)
+_BOOK = FileKind(_read_excel, ("sheet",))
+_ARROW = FileKind(_read_arrow)
+_PARQUET = FileKind(_read_parquet)
+READERS: dict[str, FileKind] = {
+    ".csv": _COMMAS,
+    ".tsv": _TABS,
+    ".tab": _TABS,
+    ".txt": _ANY,
+    ".xlsx": _BOOK,
+    ".xls": _BOOK,
+    ".parquet": _PARQUET,
+    ".pq": _PARQUET,
+    ".arrow": _ARROW,
+    ".feather": _ARROW,
+    ".ipc": _ARROW,
+    ".npz": FileKind(_read_npz),
+    ".arff": FileKind(_read_arff, ("encoding",)),
 }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -14,9 +16,10 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from ejop.cli.columns import Column, Skipped, levels, numbers, survey, typed
 from ejop.cli.options import counted, in_words, listed, say
-from ejop.cli.tables import MISSING_WORDS, NPZ_TARGET, read_table
+from ejop.cli.reading import PLAIN, Reading
+from ejop.cli.tables import LABEL_WORDS, NPZ_TARGET, read_table, without_label_words
+from ejop.columns import ColumnPreparer, NumberFormat, number_format, read_column
 
 #: an integer target with at most so many values is a class
 MAX_CLASS_NUMBERS = 30
@@ -26,6 +29,56 @@ _WHOLE = re.compile(r"(0|-?[1-9]\d*)(?:\.0*)?", re.ASCII)
 _CODE = re.compile(r"0\d+", re.ASCII)
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """What a user says of the columns.
+
+    Attributes
+    ----------
+    target, id : str, optional
+        What is predicted, and what rows are called.
+    drop, keep, category, missing : list of str
+        Columns to leave out, to use in any case, to use as categories; values that stand for
+        missing ones.
+    """
+
+    target: str | None = None
+    id: str | None = None
+    drop: list[str] = field(default_factory=list)
+    keep: list[str] = field(default_factory=list)
+    category: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+    @classmethod
+    def read(
+        cls,
+        target: str | None,
+        *,
+        id_column: str | None = None,
+        drop: str | None = None,
+        keep: str | None = None,
+        category: str | None = None,
+        missing: str | None = None,
+    ) -> Chosen:
+        """From options, lists of which are written with commas."""
+        return cls(target, id_column, *map(listed, (drop, keep, category, missing)))
+
+    def kinds(self, names: list[str]) -> dict[str, str]:
+        """What columns are to be used as, for :class:`ejop.columns.ColumnPreparer`."""
+        found: dict[str, str] = {}
+        said: dict[str, str] = {}
+        for option, kind in (("drop", "skip"), ("keep", "keep"), ("category", "category")):
+            for name in getattr(self, option):
+                check_name(name, names)
+                if name in (self.target, self.id):
+                    what = "target" if name == self.target else "--id column"
+                    raise ValueError(f"{name!r} is the {what}; take it out of --{option}")
+                if said.setdefault(name, option) != option:
+                    raise ValueError(f"{name!r} is in --{said[name]} and in --{option}; choose one")
+                found[name] = kind
+        return found
+
+
 @dataclass
 class TrainingTable:
     """Rows to learn from.
@@ -33,44 +86,82 @@ class TrainingTable:
     Attributes
     ----------
     X : pandas.DataFrame
-        Numbers and levels as :func:`ejop.cli.columns.typed` gives them.
+        Without the target and what rows are called.
     y : ndarray
     target, task : str
-    columns : list of Column
-    skipped : list of Skipped
+    kinds : dict of str to str
+        What columns are to be used as, see :class:`ejop.columns.ColumnPreparer`.
+    source : str
+        The file.
+    id : str or None
+        Column of what rows are called.
     missing : list of str
         Values that stood for missing ones.
+    reading : Reading
+        What was asked for to read the file.
     """
 
     X: Any
     y: NDArray
     target: str
     task: str
-    columns: list[Column]
-    skipped: list[Skipped]
+    kinds: dict[str, str] = field(default_factory=dict)
+    source: str = ""
+    id: str | None = None
     missing: list[str] = field(default_factory=list)
+    reading: Reading = PLAIN
+
+    @property
+    def columns(self) -> Any:
+        """What prepares the columns, as the predictors take it."""
+        return ColumnPreparer(kinds=self.kinds) if self.kinds else "auto"
+
+    def survey(self) -> ColumnPreparer:
+        """Judge the columns, and say what is done with them."""
+        found = ColumnPreparer(kinds=self.kinds)
+        with told_by_us(self.source):
+            found.fit(self.X)
+        for line in found.in_words():
+            say(line)
+        for column in found.columns_:
+            if column.kind == "category":
+                _tell_words(self.X[column.name], "level")
+        return found
+
+
+@contextmanager
+def told_by_us(source: str) -> Iterator[None]:
+    """Words of the library about a table, said of the file and its options."""
+    try:
+        with warnings.catch_warnings():  # said with all else that is done with columns
+            warnings.filterwarnings("ignore", "left out", UserWarning)
+            yield
+    except ValueError as error:
+        text = re.sub(r"`X`( \(n_samples=\d+\))?", source, str(error))
+        text = text.replace("kinds={'name': 'keep'} uses one", "--keep name uses one")
+        if text == str(error):
+            raise
+        raise ValueError(text) from error
 
 
 def load_training(
-    path: Path,
-    target: str | None,
-    *,
-    task: str | None = None,
-    drop: str | None = None,
-    keep: str | None = None,
-    encoding: str | None = None,
-    missing: str | None = None,
+    path: Path, chosen: Chosen, *, task: str | None = None, reading: Reading = PLAIN
 ) -> TrainingTable:
-    """Read a table, find the target, choose the task and the columns, and say so."""
+    """Read a table, find the target, choose the task, and say so."""
+    target = chosen.target
     if target is None:
         if path.suffix.lower() != ".npz":
             raise typer.BadParameter("--target is needed: the column to predict.")
         target = NPZ_TARGET
-    words = listed(missing)
-    frame = read_table(path, text=[target], encoding=encoding, missing=words)
-    dropped, kept = listed(drop), listed(keep)
-    for name in (target, *dropped, *kept):
-        check_name(name, list(frame.columns))
+    if chosen.id == target:
+        raise ValueError(f"--id {target!r} is the target; name another column, or leave it out")
+    text = [target, *chosen.category, *([chosen.id] if chosen.id is not None else [])]
+    frame = read_table(path, text=text, reading=reading, missing=chosen.missing)
+    names = list(frame.columns)
+    for name in (target, *([chosen.id] if chosen.id is not None else [])):
+        check_name(name, names)
+    kinds = chosen.kinds(names)
+    frame[target] = without_label_words(frame[target])
     known = frame[target].notna()
     if not known.all():
         say(f"dropped {counted(int((~known).sum()), 'row')} without {target}")
@@ -83,14 +174,10 @@ def load_training(
     y, task = targets(frame[target], task)
     if task == "classification":
         _tell_words(frame[target], "class")
-    columns, skipped = survey(frame.drop(columns=target), drop=dropped, keep=kept)
-    _tell_columns(columns, skipped)
-    for column in columns:
-        if column.kind == "category":
-            _tell_words(frame[column.name], "level")
-    if not columns:
+    X = frame.drop(columns=[target, *([chosen.id] if chosen.id is not None else [])])
+    if not X.shape[1]:
         raise ValueError(f"{path} has no column to learn from beside {target}")
-    return TrainingTable(typed(frame, columns), y, target, task, columns, skipped, words)
+    return TrainingTable(X, y, target, task, kinds, path.name, chosen.id, chosen.missing, reading)
 
 
 def check_name(name: str, names: list[str]) -> None:
@@ -109,7 +196,7 @@ def targets(series: Any, task: str | None = None) -> tuple[NDArray, str]:
         task, why, other = _task(series)
         say(f"{task}: {series.name} {why}{f'; --task {other} would change that' if other else ''}")
     if task == "regression":
-        return numbers(series), task
+        return real_values(series), task
     y = class_labels(series)
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:
@@ -139,13 +226,43 @@ def _numeric(series: Any) -> Any:
     """Values as numbers where all of them are, those written as text among them; else None."""
     import pandas as pd
 
-    kind = pd.api.types.infer_dtype(series)
-    if kind not in ("integer", "floating", "mixed-integer-float", "decimal", "string"):
+    if isinstance(series.dtype, pd.CategoricalDtype):
         return None
-    try:
-        return pd.to_numeric(series)
-    except (ValueError, TypeError):
+    cells = read_column(series)
+    if cells.kind == "text":
+        levels = cells.levels or []
+        form = number_format(levels)
+        if form is None:
+            return None
+        if form.marks:
+            return pd.Series(cells.mapped(form.read(levels)).values)
+    elif cells.kind != "number":
         return None
+    return pd.to_numeric(series)  # whole numbers beyond float64 stay what they are
+
+
+def real_values(series: Any) -> NDArray:
+    """Targets as float64; what is no finite number is an error."""
+    cells = read_column(series)
+    odd = cells.found or None
+    if cells.levels is not None:
+        found = (number_format(cells.levels) or NumberFormat()).read(cells.levels)
+        odd = next((x for x, v in zip(cells.levels, found, strict=True) if np.isnan(v)), None)
+        cells = cells.mapped(found)
+    elif cells.kind == "date":
+        odd = "a date"
+    if odd is not None:
+        raise ValueError(
+            f"column {series.name!r} should hold numbers, and {odd!r} is none; mend it, or use "
+            "--task classification"
+        )
+    n_infinite = int(np.isinf(cells.values).sum())
+    if n_infinite:
+        raise ValueError(
+            f"column {series.name!r} has {counted(n_infinite, 'infinite value')}; remove or "
+            "replace them"
+        )
+    return cells.values
 
 
 # labels ---------------------------------------------------------------------------------------
@@ -156,7 +273,7 @@ def class_labels(series: Any) -> NDArray:
     import pandas as pd
 
     if pd.api.types.infer_dtype(series) == "boolean":
-        return levels(series, "boolean").astype(str)
+        return series.map(lambda value: str(value).lower()).to_numpy(dtype=str)
     codes, uniques = series.factorize()
     found = [_label(value) for value in uniques]
     whole = [label for label in found if isinstance(label, int)]
@@ -200,21 +317,9 @@ def _spelling(label: str) -> str:
     return label.lower() if label.lower() in ("true", "false") else label
 
 
-def _tell_columns(columns: Collection[Column], skipped: Collection[Skipped]) -> None:
-    for column in skipped:
-        say(f"skipped column {column.name!r}: {column.why}")
-    encoded = [f"{c.name} ({len(c.levels)} levels)" for c in columns if c.kind != "number"]
-    if encoded:
-        say(f"one-hot encoded: {in_words(encoded)}")
-    for middle, kinds in (("median", ["number"]), ("most frequent level", ["category", "boolean"])):
-        filled = [f"{c.name} ({c.missing:,})" for c in columns if c.missing and c.kind in kinds]
-        if filled:
-            say(f"missing values filled with the {middle}: {in_words(filled)}")
-
-
 def _tell_words(series: Any, what: str) -> None:
     """Say that NA and the like were taken as they are, since many mean a missing value by them."""
-    found = sorted(MISSING_WORDS.intersection(map(str, series.dropna().unique())))
+    found = sorted(LABEL_WORDS.intersection(map(str, series.dropna().unique())))
     for word in found:
         n = int((series.astype(str) == word).sum())
         say(

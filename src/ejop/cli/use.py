@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
 from ejop.cli.files import check_files, check_format, write_rows
-from ejop.cli.options import AsJson, Encoding, ModelFile, Out, Rows, say, show_json, show_table
+from ejop.cli.options import (
+    AsJson,
+    DecimalMark,
+    DeviceName,
+    Encoding,
+    Id,
+    Jobs,
+    Levels,
+    ModelFile,
+    Out,
+    Rows,
+    Separator,
+    Sheet,
+    say,
+    show_json,
+    show_table,
+)
+from ejop.cli.reading import Reading
 
 
 def predict(
@@ -22,33 +43,45 @@ def predict(
             help="Bounds, or a set of classes, that hold the truth of so many rows, e.g. 0.9."
         ),
     ] = None,
+    id_column: Id = None,
+    sep: Separator = None,
+    decimal: DecimalMark = None,
     encoding: Encoding = None,
+    sheet: Sheet = None,
+    n_jobs: Jobs = None,
+    device: DeviceName = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict new rows, in their order.
 
     Columns are matched by name. Where the target is among them, the score is told.
     """
+    new = NewRows.read(model, rows, out, Reading(sep, decimal, encoding, sheet), id_column)
+    new.predictor.set_params(n_jobs=n_jobs, device=device)
+    if proba and not new.classes:
+        raise ValueError(f"--proba needs classes, and {new.about['target']} is a number")
+    with new.told():
+        result = _predicted(new, proba, coverage)
+    _tell_score(new, result["prediction"].to_numpy())
+    _give(new.named(result), out, as_json=as_json)
+
+
+def _predicted(new: NewRows, proba: bool, coverage: float | None) -> Any:
     import pandas as pd
 
-    found, frame = _opened(model, rows, out, encoding)
-    classes = found.about["task"] == "classification"
-    if proba and not classes:
-        raise ValueError(f"--proba needs classes, and {found.about['target']} is a number")
-    X = found.prepared(frame)
-    result = pd.DataFrame({"prediction": found.predictor.predict(X)})
+    predictor, X = new.predictor, new.X
+    result = pd.DataFrame({"prediction": predictor.predict(X)})
     if proba:
-        shares = found.predictor.predict_proba(X)
-        for label, share in zip(found.predictor.classes_, shares.T, strict=True):
+        shares = predictor.predict_proba(X)
+        for label, share in zip(predictor.classes_, shares.T, strict=True):
             result[f"proba_{label}"] = share
-    if coverage is not None and classes:
-        names = found.predictor.classes_.astype(str)
-        inside = found.predictor.predict_set(X, coverage)
+    if coverage is not None and new.classes:
+        names = predictor.classes_.astype(str)
+        inside = predictor.predict_set(X, coverage)
         result["set"] = [" | ".join(names[row]) for row in inside]
     elif coverage is not None:
-        result[["low", "high"]] = found.predictor.predict_interval(X, coverage)
-    _tell_score(found, frame, result["prediction"].to_numpy())
-    _give(result, out, as_json=as_json)
+        result[["low", "high"]] = predictor.predict_interval(X, coverage)
+    return result
 
 
 def transform(
@@ -58,19 +91,24 @@ def transform(
     components: Annotated[
         int | None, typer.Option(min=1, help="Leading directions to keep; all by default.")
     ] = None,
+    id_column: Id = None,
+    sep: Separator = None,
+    decimal: DecimalMark = None,
     encoding: Encoding = None,
+    sheet: Sheet = None,
     as_json: AsJson = False,
 ) -> None:
     """Map new rows to the space of the learned metric, the directions that matter most first."""
     import pandas as pd
 
-    found, frame = _opened(model, rows, out, encoding)
-    Z = found.predictor.transform(found.prepared(frame))
+    new = NewRows.read(model, rows, out, Reading(sep, decimal, encoding, sheet), id_column)
+    with new.told():
+        Z = new.predictor.transform(new.X)
     if components is not None and components > Z.shape[1]:
         raise ValueError(f"--components {components} is too many: the model has {Z.shape[1]}")
     Z = Z[:, :components]
     names = [f"component{j + 1}" for j in range(Z.shape[1])]
-    _give(pd.DataFrame(Z, columns=names), out, as_json=as_json)
+    _give(new.named(pd.DataFrame(Z, columns=names)), out, as_json=as_json)
 
 
 def explain(
@@ -80,8 +118,13 @@ def explain(
         int | None, typer.Option(min=0, help="Row to explain; the first is 0. All by default.")
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Columns to show for a row.")] = 10,
+    levels: Levels = False,
     out: Out = None,
+    id_column: Id = None,
+    sep: Separator = None,
+    decimal: DecimalMark = None,
     encoding: Encoding = None,
+    sheet: Sheet = None,
     as_json: AsJson = False,
 ) -> None:
     """Say which columns moved a prediction away from that of the average row, and how far.
@@ -90,45 +133,129 @@ def explain(
     """
     import pandas as pd
 
-    found, frame = _opened(model, rows, out, encoding)
+    new = NewRows.read(model, rows, out, Reading(sep, decimal, encoding, sheet), id_column)
     if row is not None:
-        if row >= len(frame):
-            raise ValueError(f"--row {row} is not there: {rows} has rows 0 to {len(frame) - 1}")
-        frame = frame.iloc[[row]]
-    X = found.prepared(frame)
-    predictions = found.predictor.predict(X)
-    names, shares = found.by_column(found.predictor.explain(X))
+        new.take(row, rows)
+    with new.told():
+        predictions = new.predictor.predict(new.X)
+        names, used = new.model.names(levels=levels)
+        shares = new.predictor.explain(new.X, levels=levels)[:, used]
     if row is None:
         table = pd.DataFrame(shares, columns=names)
         table.insert(0, "prediction", predictions, allow_duplicates=True)
-        _give(table, out, as_json=as_json)
+        _give(new.named(table), out, as_json=as_json)
         return
-    order = np.argsort(-np.abs(shares[0]), kind="stable")[:top]
-    picked = [names[j] for j in order]
-    values = [_value(frame[name].iloc[0]) for name in picked]
-    table = pd.DataFrame({"column": picked, "value": values, "share": shares[0, order]})
+    table = _shares_of(new, names, shares[0], top, levels)
     if out is not None:
         write_rows(table, out)
+    called = None if new.id is None else new.frame[new.id].iloc[0]
     if as_json:
         columns = table.to_dict("records")
-        show_json({"row": row, "prediction": predictions[0], "columns": columns})
+        marked = {} if new.id is None else {"id": called}
+        show_json({"row": row, **marked, "prediction": predictions[0], "columns": columns})
     elif out is None:
-        _print_row(f"row {row}: {found.about['target']} = {_value(predictions[0])}", table)
+        name = "" if new.id is None else f" ({new.id} {_value(called)})"
+        title = f"row {row}{name}: {new.about['target']} = {_value(predictions[0])}"
+        lines = [(c, v, f"{s:+.4f}") for c, v, s in table.itertuples(index=False)]
+        show_table(["column", "value", "share"], lines, title)
 
 
-def _print_row(title: str, table: Any) -> None:
-    lines = [(c, v, f"{s:+.4f}") for c, v, s in table.itertuples(index=False)]
-    show_table(["column", "value", "share"], lines, title)
+def _shares_of(new: NewRows, names: list[str], shares: Any, top: int, levels: bool) -> Any:
+    """The columns that moved the first row farthest, with their values in the table."""
+    import pandas as pd
+
+    order = np.argsort(-np.abs(shares), kind="stable")[:top]
+    origins = new.model.origins(levels=levels)
+    values = [_value(new.frame[origins[j]].iloc[0]) for j in order]
+    picked = [names[j] for j in order]
+    return pd.DataFrame({"column": picked, "value": values, "share": shares[order]})
 
 
-def _opened(model: Any, rows: Any, out: Any, encoding: str | None) -> tuple[Any, Any]:
-    """Model and table, once the output can be written."""
-    from ejop.cli.models import load_model
+# rows -------------------------------------------------------------------------------------------
 
-    check_format(out)
-    check_files(read=[model, rows], written=[None if str(out) == "-" else out])
-    found = load_model(model)
-    return found, found.read(rows, encoding)
+
+@dataclass
+class NewRows:
+    """A model and a table for it.
+
+    Attributes
+    ----------
+    model : SavedModel
+    frame : pandas.DataFrame
+        As the file has it.
+    X : pandas.DataFrame
+        The columns of the model.
+    source : str
+        The file.
+    id : str or None
+        Column of what rows are called.
+    """
+
+    model: Any
+    frame: Any
+    X: Any
+    source: str
+    id: str | None
+
+    @classmethod
+    def read(
+        cls, model: Path, rows: Path, out: Path | None, reading: Reading, id_column: str | None
+    ) -> NewRows:
+        """Model and table, once the output can be written."""
+        from ejop.cli.models import load_model
+        from ejop.cli.training import check_name
+
+        check_format(out)
+        check_files(read=[model, rows], written=[None if str(out) == "-" else out])
+        found = load_model(model)
+        frame = found.read(rows, reading, id_column)
+        if id_column is not None:
+            check_name(id_column, list(frame.columns))
+        usual = found.about["id"]
+        if id_column is None and usual is not None and usual not in frame:
+            say(f"{usual}, which rows are called by, is not in the file; they stay in their order")
+            usual = None
+        return cls(found, frame, found.matched(frame), rows.name, id_column or usual)
+
+    @property
+    def predictor(self) -> Any:
+        """What predicts."""
+        return self.model.predictor
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What the model says of itself."""
+        return self.model.about
+
+    @property
+    def classes(self) -> bool:
+        """Whether classes are predicted."""
+        return bool(self.about["task"] == "classification")
+
+    def take(self, row: int, path: Path) -> None:
+        """Keep one row."""
+        if row >= len(self.frame):
+            raise ValueError(f"--row {row} is not there: {path} has rows 0 to {len(self.X) - 1}")
+        self.frame, self.X = self.frame.iloc[[row]], self.X.iloc[[row]]
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Mistakes in the table, told of the file."""
+        from ejop.cli.training import told_by_us
+
+        with told_by_us(self.source):
+            yield
+
+    def named(self, result: Any) -> Any:
+        """Results with what rows are called in front."""
+        if self.id is None:
+            return result
+        if self.id in result:
+            raise ValueError(
+                f"--id {self.id!r} is also the name of a result; give the column another name"
+            )
+        result.insert(0, self.id, self.frame[self.id].to_numpy())
+        return result
 
 
 def _give(table: Any, out: Any, *, as_json: bool) -> None:
@@ -141,26 +268,27 @@ def _give(table: Any, out: Any, *, as_json: bool) -> None:
         )
 
 
-def _tell_score(found: Any, frame: Any, predictions: Any) -> None:
+def _tell_score(new: NewRows, predictions: Any) -> None:
     """Where the rows have their target, say how many predictions are right."""
-    from ejop.cli.columns import numbers
-    from ejop.cli.training import known_labels
+    from ejop.cli.training import known_labels, real_values
 
-    target = found.about["target"]
+    target, frame = new.about["target"], new.frame
     known = frame[target].notna().to_numpy() if target in frame else np.zeros(len(frame), bool)
     if not known.any():
         return
     truth = frame[target][known]
-    if found.about["task"] == "classification":
-        labels = known_labels(truth, found.predictor.classes_)
+    if new.classes:
+        labels = known_labels(truth, new.predictor.classes_)
         right = labels == predictions[known].astype(str)
         say(f"{target} is in the file: {right.mean():.1%} of {len(right):,} rows are right")
     else:
-        error = float(np.sqrt(np.mean((numbers(truth) - predictions[known]) ** 2)))
+        error = float(np.sqrt(np.mean((real_values(truth) - predictions[known]) ** 2)))
         say(f"{target} is in the file: root mean squared error {error:.4g}")
 
 
 def _value(value: Any) -> str:
+    import pandas as pd
+
     if isinstance(value, float | np.floating):
         return "missing" if np.isnan(value) else f"{value:.6g}"
-    return "missing" if value is None else str(value)
+    return "missing" if value is None or value is pd.NA or value is pd.NaT else str(value)
