@@ -20,10 +20,12 @@ import pytest
 
 from ejop import EGOPRegressor, EJOPClassifier, __version__
 from ejop.cli.app import run
+from ejop.cli.contenders import as_codes
 from ejop.cli.description import FORMAT, describe
 from ejop.cli.models import DESCRIPTION, SavedModel, load_model, save_model
 from ejop.cli.tables import read_table
 from ejop.cli.training import TrainingTable, targets
+from ejop.columns import ColumnPreparer
 from ejop.functions import RidgeFunction
 from ejop.learners import LMNN
 
@@ -334,6 +336,84 @@ def test_every_file_is_predicted_alike(name, made, expected, call, tmp_path):
     assert "extra" not in err
 
 
+def mixed(n=120, seed=0):
+    """A table as people have it: text, gaps, dates, codes and decimal commas."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.normal(size=n).round(3)
+    frame = pd.DataFrame(
+        {
+            "a": numbers,
+            "price": [
+                f"{1000 + 900 * x:,.2f}".translate(str.maketrans(",.", ".,")) for x in numbers
+            ],
+            "code": rng.choice(["01", "1", "007", "7"], n),
+            "level": rng.choice(["low", "NA", "high, or more", ' "so" '], n),
+            "flag": rng.choice([True, False], n),
+            "maybe": rng.choice([True, False, None], n),
+            "truth": rng.choice(["True", "False", None], n),
+            "rating": rng.choice([1.0, 2.0, 3.0, np.nan], n),
+            "day": pd.date_range("2021-01-01", periods=n, freq="31h").strftime("%d.%m.%Y"),
+            "moment": pd.date_range("2021-01-01", periods=n, freq="31h"),
+            "remark": [f"some words {i}" if i % 3 else None for i in range(n)],
+        }
+    )
+    frame.loc[::7, ["a", "price", "level", "day", "moment"]] = None
+    return frame
+
+
+DOORS = {
+    "t.csv": lambda frame, path: frame.to_csv(path, index=False),
+    "t.tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
+    "t.txt": lambda frame, path: frame.to_csv(path, index=False, sep="|"),
+    "t.parquet": lambda frame, path: frame.to_parquet(path),
+    "t.arrow": lambda frame, path: frame.to_feather(path),
+    "t.xlsx": lambda frame, path: frame.to_excel(path, index=False),
+    "-": None,
+}
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("source", ["python", "t.csv", "t.parquet"])
+def test_all_doors_answer_as_python_does(source, task, call, tmp_path, monkeypatch):
+    frame, new = mixed(), mixed(40, seed=1)
+    if source == "t.csv":  # has no text "True" beside true
+        frame, new = frame.drop(columns="truth"), new.drop(columns="truth")
+    y = frame["a"].fillna(0) + (frame["code"] == "01") - frame["flag"]
+    y = y.to_numpy() if task == "regression" else np.where(y > 0, "yes", "no")
+    model = tmp_path / "m.skops"
+    if source == "python":
+        kind = EGOPRegressor if task == "regression" else EJOPClassifier
+        columns = ColumnPreparer(kinds={"rating": "category"})
+        predictor = kind(columns=columns, random_state=0).fit(frame, y)
+        about = describe(TrainingTable(frame, y, "t", task), predictor.preparer_)
+        save_model(SavedModel(predictor, about), model)
+    else:
+        DOORS[source](frame.assign(t=y), tmp_path / source)
+        asked = ("fit", tmp_path / source, "-t", "t", "-o", model)
+        code, _, err = call(*asked, "--category", "rating,code")
+        assert code == 0, err
+        predictor = load_model(model).predictor
+    kinds = {column.name: column.kind for column in predictor.preparer_.columns_}
+    assert kinds["code"] == kinds["rating"] == "category"
+    assert kinds["price"] == "number"
+    assert kinds["day"] == kinds["moment"] == "date"
+    expected = predictor.predict(new)
+    for name, write in DOORS.items():
+        if name == "-":
+            text = io.BytesIO(new.to_csv(index=False).encode())
+            monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=text))
+        else:
+            write(new, tmp_path / name)
+        code, out, err = call("predict", model, name if name == "-" else tmp_path / name)
+        assert code == 0, err
+        assert "warning" not in err
+        found = pd.read_csv(io.StringIO(out))["prediction"]
+        if task == "classification":
+            assert found.tolist() == expected.tolist(), name
+        else:
+            np.testing.assert_allclose(found, expected, rtol=1e-9, err_msg=name)
+
+
 def test_fit_on_what_polars_wrote(call, tmp_path):
     frame = table().assign(label=lambda f: (f["label"] == "yes").where(f["label"].notna()))
     known, truth = frame["label"].notna().to_numpy(), frame["label"].eq(True).to_numpy()
@@ -522,6 +602,190 @@ def test_task(values, task, labels):
     assert found == task
     if labels is not None:
         assert np.unique(y).tolist() == labels
+
+
+# settings, and what rows are called ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def train(made):
+    return made.folder / "train.csv"
+
+
+def test_settings_reach_the_predictor(train, call, tmp_path):
+    model = tmp_path / "m.skops"
+    options = ["--scale", "standard", "--class-weight", "yes=3, no=1", "--scoring", "log_loss"]
+    options += ["--time-limit", 60, "--n-jobs", 1, "--device", "cpu", "--seed", 3]
+    code, out, err = call("fit", train, "-t", "label", "-o", model, *options, "--json")
+    assert code == 0, err
+    assert json.loads(out)["rule"] == "ridge"
+    found = load_model(model).predictor
+    assert (found.rule.scoring, found.rule.time_limit) == ("log_loss", 60)
+    assert (found.scale, found.class_weight) == ("standard", {"yes": 3.0, "no": 1.0})
+    assert (found.random_state, found.n_jobs, found.device) == (3, None, None)
+    code, out, err = call("inspect", model)
+    assert code == 0, err
+    assert "rule: ridge" in out
+    code, out, err = call("predict", model, train, "--n-jobs", 1, "--device", "cpu")
+    assert code == 0, err
+    expected = found.predict(load_model(model).matched(pd.read_csv(train)))
+    assert pd.read_csv(io.StringIO(out))["prediction"].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--rule", "knn", "--scoring", "accuracy"], "--scoring accuracy is for --rule ridge"),
+        (["--rule", "hnn", "--time-limit", 3], "--time-limit 3.0 is for --rule ridge"),
+        (["--time-limit", 0], "Invalid value for '--time-limit'"),
+        (["--scoring", "r2"], "--scoring r2 does not apply: label is a class; use accuracy"),
+        (["--class-weight", "maybe=1"], "names 'maybe', which is no class of label"),
+        (["--class-weight", "heavy"], "is not none, balanced or name=weight"),
+        (["--class-weight", "yes=many"], "'many' is no number"),
+        (["--class-weight", "yes=-1"], "a weight is 0 or more, and finite"),
+        (["-t", "b", "--class-weight", "balanced"], "is for classes, and b is a number"),
+        (["-t", "b", "--scoring", "accuracy"], "b is a number; use r2, mean_absolute_error"),
+        (["--device", "toaster"], "toaster"),
+        (["--id", "zzz"], "there is no column 'zzz'"),
+        (["--id", "label"], "--id 'label' is the target"),
+        (["--sheet", "one"], "--sheet does not apply to"),
+        (["--sep", "ab"], "--sep 'ab' cannot separate values"),
+        (["--sep", ";"], "its header is one column, and commas stand in it; use --sep ','"),
+        (["--decimal", "x"], "--decimal 'x' is no decimal mark; use , or ."),
+        (["--decimal", ","], "which is no number with a decimal comma; use --decimal ."),
+        (["--decimal", ",", "--sep", ","], "are both ','"),
+    ],
+)
+def test_options_that_do_not_apply(options, words, train, call, tmp_path):
+    code, out, err = call("fit", train, "-t", "label", "-o", tmp_path / "m.skops", *options)
+    assert (code in (1, 2), out) == (True, "")
+    plain = re.sub(r"[│╭╮╰╯─\s]+", " ", err)
+    assert words in plain, err
+    assert code == 2 or err.splitlines()[-1].startswith("ejop: error: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_weights_of_classes_change_the_answer(train, call, tmp_path):
+    counts = {}
+    for weight in ("none", "balanced", "yes=50,no=1"):
+        asked = ("fit", train, "-t", "label", "-o", tmp_path / "m", "--class-weight", weight)
+        code, _, err = call(*asked)
+        assert code == 0, err
+        out = call("predict", tmp_path / "m", train)[1]
+        counts[weight] = out.split().count("yes")
+    assert counts["yes=50,no=1"] > max(counts["none"], counts["balanced"])
+
+
+def test_what_rows_are_called(call, tmp_path):
+    frame = table(60).assign(customer_id=[f"{n:04d}" for n in range(60)])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    model = tmp_path / "m.skops"
+    asked = ("fit", tmp_path / "t.csv", "-t", "label", "-o", model, *QUICK)
+    code, out, err = call(*asked, "--id", "customer_id", "--json")
+    assert code == 0, err
+    assert "customer_id" not in err
+    assert (json.loads(out)["id"], "customer_id" in json.loads(out)["columns"]) == (
+        "customer_id",
+        False,
+    )
+    new = frame.iloc[::-1].drop(columns="label")
+    new.to_csv(tmp_path / "new.csv", index=False)
+    for verb, name in (("predict", "prediction"), ("transform", "component1"), ("explain", "a")):
+        code, out, err = call(verb, model, tmp_path / "new.csv")
+        assert code == 0, err
+        found = pd.read_csv(io.StringIO(out), dtype={"customer_id": str})
+        assert found.columns[0] == "customer_id"
+        assert name in found
+        assert found["customer_id"].tolist() == new["customer_id"].tolist()
+        assert "extra" not in err
+    out = call("explain", model, tmp_path / "new.csv", "--row", 0)[1]
+    assert "row 0 (customer_id 0059): label" in out
+    assert "rows are called by customer_id" in call("inspect", model)[1]
+    code, out, err = call("predict", model, tmp_path / "new.csv", "--id", "remark")
+    assert (code, out.split(",")[0]) == (0, "remark"), err
+    new.drop(columns="customer_id").to_csv(tmp_path / "few.csv", index=False)
+    code, out, err = call("predict", model, tmp_path / "few.csv")
+    assert (code, out.split("\n")[0]) == (0, "prediction"), err
+    assert "customer_id, which rows are called by, is not in the file" in err
+    code, out, err = call("predict", model, tmp_path / "few.csv", "--id", "customer_id")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "there is no column 'customer_id'" in err
+    code, out, err = call("predict", model, tmp_path / "t.csv", "--id", "label")
+    assert code == 0, err
+
+
+def test_levels_are_shown_on_demand(made, call):
+    def answer(*args):
+        code, out, err = call(*args, "--json")
+        assert code == 0, err
+        return json.loads(out)
+
+    columns = answer("inspect", made.model)["importances"]
+    levels = answer("inspect", made.model, "--levels")["importances"]
+    shares = {one["column"]: one["importance"] for one in levels}
+    whole = {one["column"]: one["importance"] for one in columns}
+    assert whole.keys() == {"a", "b", "colour", "member", "joined"}
+    assert all(one["stderr"] > 0 for one in columns)
+    parts = [shares[name] for name in shares if name.startswith("colour_")]
+    assert len(parts) == 4
+    assert sum(parts) == pytest.approx(whole["colour"])
+    asked = ("explain", made.model, made.new)
+    rows, deep = answer(*asked), answer(*asked, "--levels")
+    assert rows[0].keys() == {"prediction", *whole}
+    assert deep[0].keys() == {"prediction", *shares}
+    for row, parts in zip(rows, deep, strict=True):
+        found = sum(parts[name] for name in shares if name.startswith("colour_"))
+        assert row["colour"] == pytest.approx(found)
+    one = answer(*asked, "--row", 17, "--levels", "--top", 3)["columns"]
+    values = {part["column"]: part["value"] for part in one}
+    assert set(values) <= set(shares)
+
+
+# comparing --------------------------------------------------------------------------------------
+
+
+def test_compare_numbers(call, tmp_path):
+    frame = table(200).dropna(subset=["a"])
+    frame["y"] = 2 * frame["a"] - frame["b"] + (frame["colour"] == "red")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    asked = ("compare", tmp_path / "t.csv", "-t", "y", "--runs", 2)
+    code, out, err = call(*asked, "--json")
+    assert code == 0, err
+    found = {line["method"]: line for line in json.loads(out)}
+    known = ["baseline", "euclid", "ejop-knn", "ejop-machines", "forest", "boosting"]
+    assert list(found) == known
+    assert 95 < found["baseline"]["error"] < 130
+    assert found["ejop-machines"]["error"] < 5
+    assert all(found[name]["error"] < 60 for name in known[1:])
+    assert all(line["runs"] == 2 for line in found.values())
+    code, out, err = call(
+        *asked, "--methods", "machines,mean", "--time-limit", 20, "--scoring", "r2"
+    )
+    assert code == 0, err
+    assert "unexplained %" in out
+    assert err.count("left out") == 2  # once for a column, not for every split
+    for options, words in [
+        (["--methods", "lmnn,machines"], "--methods lmnn learn from classes, and y is a number"),
+        (["--methods", "forest", "--scale", "robust"], "--scale robust is for the machines"),
+        (["--class-weight", "balanced"], "--class-weight is for classes"),
+        (["--scoring", "accuracy"], "--scoring accuracy does not apply"),
+        (["--decimal", ","], "no number with a decimal comma"),
+    ]:
+        code, out, err = call(*asked, *options)
+        assert (code, out) == (1, ""), err
+        assert words in err.splitlines()[-1]
+
+
+def test_codes_of_levels_for_trees():
+    columns = ColumnPreparer().fit(mixed())
+    prepared = columns.transform(mixed())
+    codes, levels = as_codes(prepared, columns.columns_)
+    kinds = [column.kind for column in columns.columns_]
+    assert levels.sum() == kinds.count("category")
+    names = [column.name for column in columns.columns_]
+    assert np.isnan(codes[::7, names.index("a")]).all()
+    assert np.isfinite(codes[1::7, names.index("a")]).all()
+    assert len(np.unique(codes[:, levels][:, 0])) == 4
 
 
 # mistakes ---------------------------------------------------------------------------------------

@@ -336,7 +336,7 @@ def test_encoding_in_every_command(call, tmp_path):
             assert code == 0, err
             assert "read as latin-1, as the training file was" in err
     path.write_bytes(text.encode())
-    code, out, err = call("predict", model, path)
+    code, _, err = call("predict", model, path)
     assert (code, "read as" in err, "new level" in err) == (0, False, False), err
 
 

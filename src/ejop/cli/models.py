@@ -18,7 +18,7 @@ from ejop import __version__
 from ejop.cli.description import FORMAT, describe, in_plain_values, wrong_parts
 from ejop.cli.options import counted, in_words, say
 from ejop.cli.reading import PLAIN, Reading
-from ejop.cli.tables import BOOLEANS, read_table, without_label_words
+from ejop.cli.tables import BOOLEANS, is_plain, read_table, without_label_words
 from ejop.cli.training import TrainingTable, told_by_us
 from ejop.unpacking import check_unpacked, parsing
 from ejop.writing import replacing
@@ -125,16 +125,7 @@ def _is_written(column: Any) -> bool:
     levels = [*getattr(column, "levels", []), *getattr(column, "rare", [])]
     if column.kind in ("number", "date", "presence"):
         return bool(getattr(getattr(column, "form", None), "marks", False))
-    return not all(level in BOOLEANS or _is_plain(level) for level in levels)
-
-
-def _is_plain(level: str) -> bool:
-    """Whether a number is written as every program does."""
-    try:
-        value = float(level)
-        return level == str(int(value) if value == value // 1 else value)
-    except (ValueError, OverflowError):
-        return False
+    return not all(level in BOOLEANS or is_plain(level) for level in levels)
 
 
 # files ------------------------------------------------------------------------------------------

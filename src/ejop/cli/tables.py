@@ -38,6 +38,7 @@ def read_table(
     path: Path,
     *,
     text: Collection[str] = (),
+    codes: Collection[str] = (),
     reading: Reading = PLAIN,
     usual: Reading = PLAIN,
     missing: Collection[str] = (),
@@ -51,13 +52,16 @@ def read_table(
         standard input.
     text : collection of str
         Columns of a text file whose values are levels or labels, so that "01" stays as it is.
+    codes : collection of str
+        The same, but read where that loses nothing: 1.0 and 2.0 are the whole numbers that a
+        program wrote, and 01 and 02 are not.
     reading : Reading, optional
         What was asked for; an error where it has no meaning for the file.
     usual : Reading, optional
         How the file was read that a model comes from; taken where it fits this one.
     missing : collection of str
-        Values that stand for missing ones in every column. In columns whose other values are
-        numbers or booleans "NA" and the like do so anyway.
+        Values that stand for missing ones in every column. In columns of files without types
+        whose other values are numbers or booleans "NA" and the like do so anyway.
 
     Returns
     -------
@@ -71,7 +75,7 @@ def read_table(
     reading.refuse_others(name, *kind.options)
     whole = sys.stdin.buffer.read() if piped else b""
     opened = (lambda: BytesIO(whole)) if piped else partial(open_packed, path)
-    source = TableFile(path, opened, text, reading, usual)
+    source = TableFile(path, opened, {*text, *codes}, reading, usual)
     try:
         if not piped and path.suffix.lower() in PACKED:
             source.check()
@@ -90,7 +94,10 @@ def read_table(
     for column in frame.columns:
         given = frame[column]
         series = without(given, missing)
-        series = series if column in text else without_words(series)
+        if kind.words and column in codes:
+            series = as_programs_write(series)
+        elif kind.words and column not in text:
+            series = without_words(series)
         if series is not given:
             frame[column] = series
     return frame
@@ -123,10 +130,13 @@ class FileKind:
         A data frame from a :class:`TableFile`.
     options : tuple of str
         Parts of a :class:`~ejop.cli.reading.Reading`.
+    words : bool
+        Whether columns have no types, so that "NA" may stand among numbers.
     """
 
     read: Callable[[TableFile], Any]
     options: tuple[str, ...] = ()
+    words: bool = False
 
 
 def without(series: Any, words: Collection[str]) -> Any:
@@ -190,6 +200,39 @@ def without_label_words(series: Any) -> Any:
     if not (gone and others and (booleans or _are_numbers(others))):
         return series
     return series.mask(series.isin(gone))
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text is how programs write a number, so that reading it as one loses nothing.
+
+    Examples
+    --------
+    >>> from ejop.cli.tables import is_plain
+    >>> [is_plain(text) for text in ("1", "-2.5", "01", "1.0", "1.50", "x")]
+    [True, True, False, False, False, False]
+    """
+    try:
+        value = float(text)
+        return text == str(int(value) if value == value // 1 else value)
+    except (ValueError, OverflowError):
+        return False
+
+
+def as_programs_write(series: Any) -> Any:
+    """Text of a file without types as the numbers or booleans that a program wrote there; codes
+    such as 01 stay text."""
+    import pandas as pd
+
+    levels = _levels(series)
+    if levels is None or not all(isinstance(x, str) for x in levels):
+        return series
+    texts = [x.strip() for x in levels]
+    if all(x.lower() in BOOLEANS for x in texts):
+        return without_words(series)
+    whole = [x.removesuffix(".0") for x in texts]
+    if len(set(whole)) == len(set(texts)) and all(map(is_plain, whole)):
+        return pd.to_numeric(series)
+    return series
 
 
 def _levels(series: Any) -> Any:
@@ -364,10 +407,10 @@ def _read_arff(source: TableFile) -> Any:
 
 
 _TEXT = ("separator", "decimal", "encoding")
-_COMMAS = FileKind(partial(_read_text, separators=",;"), _TEXT)
-_TABS = FileKind(partial(_read_text, separators="\t"), _TEXT)
-_ANY = FileKind(partial(_read_text, separators="\t" + "".join(SEPARATORS)), _TEXT)
-_BOOK = FileKind(_read_excel, ("sheet",))
+_COMMAS = FileKind(partial(_read_text, separators=",;"), _TEXT, words=True)
+_TABS = FileKind(partial(_read_text, separators="\t"), _TEXT, words=True)
+_ANY = FileKind(partial(_read_text, separators="\t" + "".join(SEPARATORS)), _TEXT, words=True)
+_BOOK = FileKind(_read_excel, ("sheet",), words=True)
 _ARROW = FileKind(_read_arrow)
 _PARQUET = FileKind(_read_parquet)
 READERS: dict[str, FileKind] = {
@@ -383,5 +426,5 @@ READERS: dict[str, FileKind] = {
     ".feather": _ARROW,
     ".ipc": _ARROW,
     ".npz": FileKind(_read_npz),
-    ".arff": FileKind(_read_arff, ("encoding",)),
+    ".arff": FileKind(_read_arff, ("encoding",), words=True),
 }

@@ -18,7 +18,12 @@ from numpy.typing import NDArray
 
 from ejop.cli.options import counted, in_words, listed, say
 from ejop.cli.reading import PLAIN, Reading
-from ejop.cli.tables import LABEL_WORDS, NPZ_TARGET, read_table, without_label_words
+from ejop.cli.tables import (
+    LABEL_WORDS,
+    NPZ_TARGET,
+    read_table,
+    without_label_words,
+)
 from ejop.columns import ColumnPreparer, NumberFormat, number_format, read_column
 
 #: an integer target with at most so many values is a class
@@ -155,8 +160,10 @@ def load_training(
         target = NPZ_TARGET
     if chosen.id == target:
         raise ValueError(f"--id {target!r} is the target; name another column, or leave it out")
-    text = [target, *chosen.category, *([chosen.id] if chosen.id is not None else [])]
-    frame = read_table(path, text=text, reading=reading, missing=chosen.missing)
+    text = [target, *([chosen.id] if chosen.id is not None else [])]
+    frame = read_table(
+        path, text=text, codes=chosen.category, reading=reading, missing=chosen.missing
+    )
     names = list(frame.columns)
     for name in (target, *([chosen.id] if chosen.id is not None else [])):
         check_name(name, names)
