@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 import zipfile
 from decimal import Decimal
 
@@ -128,6 +129,224 @@ def test_duplicate_columns_of_parquet(tmp_path):
     pq.write_table(twice, tmp_path / "t.parquet")
     with pytest.raises(ValueError, match="several columns are called a"):
         read_table(tmp_path / "t.parquet")
+
+
+# separators, decimal marks and sheets -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("t.txt", "a\tb, c\n1\t2\n3\t4\n", "tabs"),
+        ("t.txt", "a|b, c\n1|2\n3|4\n", "vertical bars"),
+        ("t.txt", "a;b\n1;2\n3;4\n", "semicolons"),
+        ("t.txt", "a,b\n1,2\n3,4\n", ""),
+        ("t.txt.gz", "a\tb\n1\t2\n3\t4\n", "tabs"),
+        ("t.csv", "a;b\n1;2\n3;4\n", "semicolons"),
+        ("t.csv", "\n\na,b\n1,2\n3,4\n", ""),
+        ("t.tsv", "a\tb\n1\t2\n3\t4\n", ""),
+    ],
+)
+def test_separators_are_found(name, text, told, tmp_path, capsys):
+    data = gzip.compress(text.encode()) if name.endswith("gz") else text
+    frame = written(tmp_path / name, data)
+    assert frame.to_numpy().tolist() == [[1, 2], [3, 4]]
+    assert capsys.readouterr().err == (f"ejop: values are separated by {told}\n" if told else "")
+
+
+def test_separators_that_are_said(tmp_path):
+    for mark, said in (("|", "|"), ("\t", "tab"), ("\t", "\\t"), (":", ":"), (" ", " ")):
+        frame = written(tmp_path / "t.csv", f"a{mark}b\n1{mark}2\n", separator=said)
+        assert frame.to_numpy().tolist() == [[1, 2]]
+    for name, mark, words in (
+        ("t.csv", "|", "vertical bars stand in it; use --sep '|'"),
+        ("t.csv", "\t", "tabs stand in it; use --sep tab"),
+        ("t.tsv", ",", "commas stand in it; use --sep ','"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(words)):
+            written(tmp_path / name, f"a{mark}b\n1{mark}2\n")
+    assert written(tmp_path / "t.csv", '"a;b"\n1\n').columns.tolist() == ["a;b"]
+    for said in ("", "ab", "x", '"', "."):
+        with pytest.raises(ValueError, match="cannot separate values"):
+            written(tmp_path / "t.csv", "a,b\n1,2\n", separator=said)
+
+
+def test_decimal_marks(tmp_path):
+    text = "a;b;c;d\n1,500;2.000,5;01.02.2020;ja\n2,250;NA;1.3.2021;7 \n;3;;\n"
+    frame = written(tmp_path / "t.csv", text, decimal=",")
+    assert frame["a"].fillna(-1).tolist() == [1.5, 2.25, -1]
+    assert frame["b"].fillna(-1).tolist() == [2000.5, -1, 3]
+    assert frame["c"].fillna("").tolist() == ["01.02.2020", "1.3.2021", ""]
+    assert frame["d"].str.strip().fillna("").tolist() == ["ja", "7", ""]
+    point = written(tmp_path / "t.csv", 'a,b\n"1,500",x\n"2,250",y\n', decimal=".")
+    assert point["a"].tolist() == [1500, 2250]
+    with pytest.raises(ValueError, match=r"'1\.5', which is no number with a decimal comma"):
+        written(tmp_path / "t.csv", "a;b\n1.5;2\n", decimal=",")
+    with pytest.raises(ValueError, match="'1,5', which is no number with a decimal point"):
+        written(tmp_path / "t.csv", "a;b\n1,5;2\n", decimal=".")
+    codes = written(tmp_path / "t.csv", "a;b\n01;2,5\n", decimal=",", text=["a"])
+    assert codes.to_numpy().tolist() == [["01", 2.5]]
+
+
+def test_the_model_knows_how_its_table_was_read(call, tmp_path):
+    lines = [(row[0], row[1].replace(".", ","), row[2]) for row in rows_of(["no", "yes"])]
+    text = "label|a|b\n" + "".join("|".join(line) + "\n" for line in lines)
+    (tmp_path / "t.csv").write_text(text)
+    model = tmp_path / "m.skops"
+    asked = ("fit", tmp_path / "t.csv", "-t", "label", "-o", model, "--sep", "|", *QUICK)
+    code, out, err = call(*asked, "--decimal", ",")
+    assert (code, out) == (1, ""), err
+    assert "column 'b' has '0." in err
+    text = text.replace(".", ",")
+    (tmp_path / "t.csv").write_text(text)
+    code, _, err = call(*asked, "--decimal", ",")
+    assert code == 0, err
+    code, expected, err = call("predict", model, tmp_path / "t.csv")
+    assert code == 0, err
+    assert "rows are right" in err
+    (tmp_path / "u.csv").write_text(text.replace(",", ".").replace("|", ","))
+    code, out, err = call("predict", model, tmp_path / "u.csv")
+    assert code == 1
+    assert "use --decimal ." in err
+    code, out, err = call("predict", model, tmp_path / "u.csv", "--decimal", ".")
+    assert (code, out) == (0, expected), err
+    pd.read_csv(tmp_path / "u.csv").to_parquet(tmp_path / "u.parquet")
+    assert call("predict", model, tmp_path / "u.parquet")[1] == expected
+    code, out, err = call("predict", model, tmp_path / "u.parquet", "--decimal", ".")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "--decimal does not apply to" in err
+
+
+def workbook(path, **sheets):
+    with pd.ExcelWriter(path) as writer:
+        for name, rows in sheets.items():
+            pd.DataFrame(rows).to_excel(writer, sheet_name=name, index=False, header=False)
+    return path
+
+
+def test_sheets(tmp_path, capsys):
+    rows = [[None] * 4, ["a ", "code", "day", "flag"], [1, "007", pd.Timestamp("2020-01-01"), True]]
+    rows += [[None] * 4, ["NA", "8", None, False], [2.5, None, pd.Timestamp("2021-03-04"), None]]
+    path = workbook(tmp_path / "t.xlsx", one=rows, two=[["x"], [1]], three=[])
+    frame = read_table(path)
+    assert "read the first of 3 sheets, 'one'" in capsys.readouterr().err
+    assert frame.columns.tolist() == ["a", "code", "day", "flag"]
+    assert frame["a"].fillna(-1).tolist() == [1, -1, 2.5]
+    assert frame["code"].fillna("gone").tolist() == ["007", "8", "gone"]
+    assert frame["day"].dt.year.fillna(0).tolist() == [2020, 0, 2021]
+    assert read_table(path, reading=Reading(sheet="two"))["x"].tolist() == [1]
+    assert read_table(path, usual=Reading(sheet="two"))["x"].tolist() == [1]
+    assert read_table(path, usual=Reading(sheet="gone"))["a"].notna().sum() == 2
+    for sheet, words in (("three", "sheet 'three' is empty"), ("x", "there are one, two, three")):
+        with pytest.raises(ValueError, match=words):
+            read_table(path, reading=Reading(sheet=sheet))
+    for name, rows, words in (
+        ("twice", [["a", "a"], [1, 2]], "several columns are called a"),
+        ("header", [["a", "b"]], "has no rows"),
+        ("none", [], "is empty"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            read_table(workbook(tmp_path / f"{name}.xlsx", one=rows))
+
+
+def test_sheets_are_learned_from(call, tmp_path):
+    frame = pd.DataFrame(rows_of(["no", "yes"]), columns=["label", "a", "b"])
+    frame = frame.astype({"a": float, "b": float})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pd.ExcelWriter(tmp_path / "t.xlsx") as writer:
+        pd.DataFrame({"x": [1]}).to_excel(writer, sheet_name="notes")
+        frame.to_excel(writer, sheet_name="rows", index=False)
+    model = tmp_path / "m.skops"
+    asked = ("fit", tmp_path / "t.xlsx", "-t", "label", "-o", model, *QUICK)
+    code, _, err = call(*asked)
+    assert (code, "there is no column 'label'" in err) == (1, True)
+    code, _, err = call(*asked, "--sheet", "rows")
+    assert code == 0, err
+    code, expected, err = call("predict", model, tmp_path / "t.csv")
+    assert code == 0, err
+    assert call("predict", model, tmp_path / "t.xlsx")[1] == expected
+    assert call("predict", model, tmp_path / "t.xlsx", "--sheet", "rows")[1] == expected
+    code, _, err = call("predict", model, tmp_path / "t.xlsx", "--sheet", "notes")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "lacks 2 columns" in err
+
+
+def test_broken_workbooks(tmp_path, monkeypatch):
+    whole = workbook(tmp_path / "t.xlsx", one=[["a"], *[[n] for n in range(2000)]]).read_bytes()
+    old = bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600)
+    for name, data, words in (
+        ("cut.xlsx", whole[: len(whole) // 2], "damaged"),
+        ("text.xlsx", b"a,b", "damaged"),
+        ("empty.xlsx", b"", "damaged"),
+        ("locked.xlsx", old, "encrypted, or an old workbook"),
+        ("new.xls", whole, "name it .xlsx"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            written(tmp_path / name, data)
+    other = io.BytesIO()
+    with zipfile.ZipFile(other, "w") as archive:
+        archive.writestr("a.txt", "hello")
+    with pytest.raises(ValueError, match="damaged, or no Excel workbook"):
+        written(tmp_path / "zip.xlsx", other.getvalue())
+    monkeypatch.setattr("ejop.unpacking.LEAST", 2**14)
+    monkeypatch.setattr("ejop.unpacking.TIMES", 1)
+    with pytest.raises(ValueError, match="unpacks to"):
+        written(tmp_path / "bomb.xlsx", whole)
+
+
+def test_a_reader_that_is_missing(call, tmp_path, monkeypatch):
+    import importlib.util
+
+    workbook(tmp_path / "t.xlsx", one=[["a"], [1]])
+    (tmp_path / "t.xls").write_bytes(bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    for name, words in (("t.xlsx", "pip install 'ejop[excel]'"), ("t.xls", "need xlrd")):
+        code, out, err = call("fit", tmp_path / name, "-t", "a", "-o", tmp_path / "m")
+        assert (code, out, err.count("\n")) == (1, "", 1), err
+        assert words in err
+
+
+def test_what_has_no_meaning_for_a_file(tmp_path):
+    write_csv(tmp_path / "t.csv", rows_of("xy"))
+    pd.read_csv(tmp_path / "t.csv").to_parquet(tmp_path / "t.parquet")
+    for name, option in (
+        *(("t.parquet", option) for option in ("separator", "decimal", "encoding", "sheet")),
+        ("t.csv", "sheet"),
+    ):
+        value = {"separator": ";", "decimal": ",", "encoding": "latin-1"}.get(option, "one")
+        with pytest.raises(ValueError, match=r"does not apply to .* leave it out"):
+            read_table(tmp_path / name, reading=Reading(**{option: value}))
+
+
+# bad tables -------------------------------------------------------------------------------------
+
+
+def bad_tables():
+    rng = np.random.default_rng(0)
+    n = 80
+    frame = pd.DataFrame({"a": rng.normal(size=n), "label": rng.choice(["yes", "no"], n)})
+    many = 100_000
+    long = pd.DataFrame({"a": rng.normal(size=many), "label": rng.choice(["yes", "no"], many)})
+    yield "infinite", frame.assign(b=[np.inf, *range(n - 1)]), "column 'b' holds 1 infinite value"
+    yield "no target", frame.assign(label=np.nan), "0 rows with label"
+    yield "all missing", frame[["label"]].assign(a=np.nan), "no column to learn from"
+    yield "out of range", frame.assign(b="9999-12-31"), "no date of it lies between"
+    yield "free text", long.assign(b=[f"level{i}" for i in range(many)]), "b': it is an identifier"
+    yield "mixed", frame.assign(b=["some", *map(str, range(n - 1))]), "mixes numbers and others"
+    yield "gaps", frame.assign(label=[None, *frame["label"][1:]]), "dropped 1 row without label"
+
+
+@pytest.mark.parametrize(("what", "frame", "words"), [*bad_tables()], ids=lambda x: str(x)[:12])
+def test_bad_tables_are_told(what, frame, words, tmp_path, capsys):
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    try:
+        load_training(tmp_path / "t.csv", Chosen("label")).survey()
+        told = capsys.readouterr().err
+    except ValueError as error:
+        told = str(error)
+        assert "`X`" not in told
+        assert "kinds" not in told
+    assert words in told
 
 
 # labels -----------------------------------------------------------------------------------------

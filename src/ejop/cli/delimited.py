@@ -221,7 +221,8 @@ def _fields(file: io.TextIOWrapper, separator: str) -> Iterator[tuple[int, list[
 
 
 def _separator(lines: list[str], separators: str, *, said: bool) -> str:
-    """The one that cuts the header into most fields, the first of equal ones.
+    """The one that cuts the first lines alike and the header into most fields, the first of equal
+    ones.
 
     Parameters
     ----------
@@ -231,12 +232,12 @@ def _separator(lines: list[str], separators: str, *, said: bool) -> str:
     said : bool
         Whether there is nothing to choose, and so nothing to tell.
     """
-    cuts = {mark: _header_fields(lines, mark) for mark in dict.fromkeys(separators)}
+    cuts = {mark: _cut(lines, mark) for mark in dict.fromkeys(separators)}
     best = max(cuts, key=lambda mark: cuts[mark])
-    if cuts[best] == 1:
+    if cuts[best][1] == 1:
         others = [mark for mark in SEPARATORS if mark not in cuts]
-        better = max(others, key=lambda mark: _header_fields(lines, mark), default="")
-        if better and _header_fields(lines, better) > 1:
+        better = max(others, key=lambda mark: _cut(lines, mark), default="")
+        if better and _cut(lines, better)[1] > 1:
             shown = {"\t": "tab"}.get(better, f"'{better}'")
             raise ValueError(
                 f"its header is one column, and {SEPARATORS[better]} stand in it; use --sep {shown}"
@@ -246,12 +247,16 @@ def _separator(lines: list[str], separators: str, *, said: bool) -> str:
     return best
 
 
-def _header_fields(lines: list[str], separator: str) -> int:
+def _cut(lines: list[str], separator: str) -> tuple[bool, int]:
+    """Whether lines have several fields each, as many as the header, and how many that has."""
     text = io.TextIOWrapper(io.BytesIO("".join(lines).encode()), encoding="utf-8", newline="")
     try:
-        return next((len(found) for _, found in _fields(text, separator) if found), 0)
+        counts = [len(found) for _, found in _fields(text, separator) if found]
     except ValueError:  # told where the fields are checked
-        return 0
+        return False, 0
+    whole = counts[:-1] if len(lines) == HEADER_LINES else counts  # the last may go on
+    header = counts[0] if counts else 0
+    return header > 1 and set(whole) == {header}, header
 
 
 def _check_fields(lines: Iterator[tuple[int, list[str]]]) -> tuple[list[str], int]:

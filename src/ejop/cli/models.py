@@ -84,7 +84,7 @@ class SavedModel:
         known = {*names, about["target"], about["id"]}
         known |= {column["name"] for column in about["skipped"]}
         extra = [name for name in frame.columns if name not in known]
-        if extra:
+        if extra and set(names) <= set(frame.columns):  # else the refusal is what counts
             say(f"warning: ignored {counted(len(extra), 'extra column')}: {in_words(extra)}")
         return frame[[name for name in names if name in frame]]
 
