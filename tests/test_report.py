@@ -160,6 +160,7 @@ def test_rows_that_were_learned_from_are_told_of(classifier, wine, html):
     assert "Caution: 89 of the 89 rows shown were also learned from" in flattered
 
 
+@pytest.mark.filterwarnings("ignore:the standard deviations of the columns")
 def test_hostile_names_stay_text(wine):
     X = wine[0].to_numpy()
     y = np.where(wine[2] == 0, HOSTILE, "<b>plain</b>")

@@ -13,7 +13,7 @@ from ejop.columns._encoders import (
 from ejop.columns._parsing import MISSING_WORDS, DateFormat, NumberFormat, number_format
 from ejop.columns._preparer import ColumnPreparer
 from ejop.columns._sparse import SparseReducer
-from ejop.columns._tables import is_table, read_column, require_numbers
+from ejop.columns._tables import is_table, open_table, read_column, require_numbers
 
 __all__ = [
     "MISSING_WORDS",
@@ -31,6 +31,7 @@ __all__ = [
     "SparseReducer",
     "is_table",
     "number_format",
+    "open_table",
     "read_column",
     "require_numbers",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ejop.arrays import follow, to_host
 from ejop.estimators._ejop import EJOP
 from ejop.estimators._predictor import Predictor
 from ejop.executors.threads import computing
+from ejop.explanation import Explanation, number_of
 from ejop.neighbors import HALF, Votes
 from ejop.rows import require_labels
 from ejop.rules import RULES, Rule
@@ -243,15 +245,50 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         rule = self.rule_
         if self._several:
             return rule.shares(votes.values)
-        values = rule.shares(votes.values) if rule.chooses else np.clip(votes.values, 0, None)
+        values = self._shares_of(votes)
         values[np.arange(len(values)), votes.winners()] += TIE  # the largest share is predicted
         return values / values.sum(1, keepdims=True)
 
-    def _explained(self, shares: NDArray, X: ArrayLike) -> NDArray:
+    def _shares_of(self, votes: Votes) -> NDArray:
+        """Probabilities, without a mark of who wins where several are equal."""
+        rule = self.rule_
+        values = rule.shares(votes.values) if rule.chooses else np.clip(votes.values, 0, None)
+        total = values.sum(1, keepdims=True)
+        return values / np.where(total > 0, total, 1)
+
+    def _answers(self, Z: NDArray) -> NDArray:
+        votes = self._votes_of(Z, self.device)
         if self._several:
-            return shares
-        predicted = self._votes(X).winners()
-        return shares[np.arange(len(shares)), predicted]
+            return self.rule_.shares(votes.values)
+        return self._shares_of(votes)
+
+    @property
+    def _n_answers(self) -> int:
+        return len(self.classes_)
+
+    def _explained(self, whole: Explanation, output: Any) -> Explanation:
+        """Of the predicted class of each row, of one class, or of all."""
+        if isinstance(output, str) and output == "all" and "all" not in self._names:
+            return replace(whole, outputs=self._names)
+        if self._several:
+            whole = replace(whole, outputs=self._names)
+            return whole if output is None else whole.of_output(number_of(output, self._names))
+        chosen = whole.answer.argmax(1)
+        if output is not None:
+            chosen[:] = number_of(output, self._names)
+        rows = np.arange(len(whole))
+        return replace(
+            whole,
+            values=whole.values[rows, chosen],
+            base=whole.base[rows, chosen],
+            answer=whole.answer[rows, chosen],
+            outputs=self.classes_[chosen].tolist(),
+        )
+
+    @property
+    def _names(self) -> list[Any]:
+        """Names of the classes, or numbers of the labels."""
+        return list(range(len(self.classes_))) if self._several else self.classes_.tolist()
 
     def _targets(self, y: Any, w: NDArray | None = None) -> Targets:
         labels = columns_of_labels(y)

@@ -32,7 +32,15 @@ from ejop.columns import ColumnPreparer, SparseReducer, is_table
 from ejop.estimators._linear import LinearMetricEstimator
 from ejop.executors.expectation import Averager, Terms
 from ejop.executors.threads import at_most, computing
-from ejop.explain import ROWS, ColumnChanges, column_changes
+from ejop.explanation import (
+    ROWS,
+    ColumnChanges,
+    Explanation,
+    column_changes,
+    contributions,
+    feature_shares,
+    shown_rows,
+)
 from ejop.functions import NeighborsSmoother
 from ejop.metric import components, project
 from ejop.neighbors import Votes, nearest
@@ -56,6 +64,10 @@ from ejop.tuning import FOLDS, POWERS, Search, Splits, Targets, holdouts, varian
 MAX_QUERIES = 2000
 #: neighbours of ``function="knn"``, and those that ``kneighbors`` shows where no rule counts them
 SMOOTHED_NEIGHBORS, SHOWN_NEIGHBORS = 15, 5
+#: orders of the columns of an explanation times columns, and such orders at the most
+ORDERS_TIMES_COLUMNS, MOST_ORDERS = 80, 8
+#: training rows of ``baseline="training"``
+BASELINES = 20
 _COUNT = Interval(Integral, 1, None, closed="left")
 Pair = tuple[NDArray, NDArray]
 
@@ -539,6 +551,8 @@ class Predictor(LinearMetricEstimator):
         rows: NDArray
         if self.preparer_ is not None:
             rows = self.preparer_.transform(X)
+            if not len(rows):
+                raise ValueError("`X` has 0 samples (rows), and at least one is needed.")
         else:
             rows = validate_data(self, X, reset=False, dtype=kinds)
         require_sizes(rows.min(0), rows.max(0), rows.dtype)
@@ -603,42 +617,140 @@ class Predictor(LinearMetricEstimator):
         return values if self.preparer_ is None else self.preparer_.by_column(values)
 
     @computing
-    def explain(self, X: ArrayLike, *, levels: bool = False) -> NDArray:
-        """How far each feature moved each row's prediction from that of the average row.
+    def explain(
+        self,
+        X: ArrayLike,
+        *,
+        baseline: Any = "mean",
+        output: Any = None,
+        levels: bool = False,
+        n_orders: int | None = None,
+    ) -> Explanation:
+        """What each column adds to the answer, from the baseline's answer to the row's.
 
-        The derivative of the predicted output along each (scaled) feature times the feature's
-        distance from its mean: the first-order share of the feature in the prediction.
+        The columns go from the values of the baseline to those of the row, one after another and
+        in several orders, each with its reverse; a column adds what the answer changes with it, in
+        the mean. Base and contributions add up to the answer exactly.
 
         Parameters
         ----------
         X : array-like or table of shape (n_samples, n_features)
+        baseline : "mean", "training" or array-like or table, default="mean"
+            The average row; 20 training rows, or rows of one's own, over which contributions are
+            averaged.
+        output : class label, number of the output, "all" or None, default=None
+            What is explained. None is the predicted class of each row, or the target; of several
+            labels or targets all.
         levels : bool, default=False
-            Shares of the prepared columns, one for each level of a category, in place of those of
-            the columns of the table; ``preparer_.get_feature_names_out()`` has their names.
+            Contributions of the prepared columns, one for each level of a category, in place of
+            those of the columns of the table.
+        n_orders : int, optional
+            Orders of the columns; the more columns, the fewer by default.
 
         Returns
         -------
-        contributions : ndarray of shape (n_samples, n_features) or, for several outputs or \
-                labels, (n_samples, n_outputs, n_features)
+        explanation : Explanation
+            ``values`` (n_samples, n_features) or (n_samples, n_outputs, n_features) in the units of
+            the answer (probabilities, or the target's own), ``base``, ``answer``, ``frame()``.
         """
-        Z = self.scale_rows(X)
-        J = self.metric_estimator_.jacobian(project(Z, self.before_))
-        shares = project(J, self.before_.T) * (Z - self._center)[:, None]
-        shares = shares if levels else self._by_column(shares)
-        return follow(self._explained(shares, X), X)
+        Z, n_outputs = self._scaled_rows(X), self._n_answers
+        starts = self._baselines(baseline)
+        groups = np.arange(Z.shape[1]) if self.preparer_ is None else self.preparer_.groups_
+        used = np.unique(groups)
+        parts = [np.flatnonzero(groups == column) for column in used]
+        found, base = np.zeros((len(Z), n_outputs, len(used))), np.zeros((len(Z), n_outputs))
+        for start in starts:
+            along = np.broadcast_to(start, Z.shape)
+            found += self._walked(along, Z, parts, n_orders) / len(starts)
+            base += self._answers(start[None]) / len(starts)
+        shares = feature_shares(starts.mean(0), Z, groups)
+        places = np.searchsorted(used, groups)
+        values = found[:, :, places] * shares[:, None]
+        values = values if levels else self._by_column(values)
+        names = self.prepared_names() if levels else self._column_names(values.shape[2])
+        whole = Explanation(values, base, self._answers(Z), list(map(str, names)))
+        return self._explained(replace(whole, rows=shown_rows(X, whole, levels)), output)
 
-    def _explained(self, shares: NDArray, X: ArrayLike) -> NDArray:
-        return shares[:, 0] if shares.shape[1] == 1 else shares
+    def _walked(
+        self, starts: NDArray, ends: NDArray, parts: list[NDArray], n_orders: int | None
+    ) -> NDArray:
+        """Contributions (m, n_outputs, n_parts) between scaled rows."""
+        n = len(parts)
+        few = int(np.clip(2 * round(ORDERS_TIMES_COLUMNS / (2 * n)), 2, MOST_ORDERS))
+        n_orders = few if n_orders is None else max(1, int(n_orders))
+        if not self.rule_.chooses:
+            return contributions(self._steps, starts, ends, parts, n_orders=n_orders)
+        (engine, *_), _ = engines_for(self.device, ends)
+        function = self.rule_.function_
+
+        def steps(low: NDArray, high: NDArray, groups: Any) -> Iterator[NDArray]:
+            for values in function.walk(low, high, groups, engine):
+                yield self.rule_.answers(values)
+
+        size = 20.0 * len(ends) * n * function.summary_.n * len(function.members_)
+        with at_most(1 if engine.on_device else self.n_jobs):
+            return contributions(steps, starts, ends, parts, n_orders=n_orders, operations=size)
+
+    def _steps(self, starts: NDArray, ends: NDArray, groups: Any) -> Iterator[NDArray]:
+        """Answers of near rows as groups of columns go from one row to another in turn."""
+        rows = np.array(starts)
+        yield self._answers(rows)
+        for group in groups:
+            rows[:, group] = ends[:, group]
+            yield self._answers(rows)
+
+    @abstractmethod
+    def _answers(self, Z: NDArray) -> NDArray:
+        """What is explained at scaled rows, (m, n_outputs)."""
+
+    @property
+    @abstractmethod
+    def _n_answers(self) -> int:
+        """Outputs that are explained."""
+
+    @abstractmethod
+    def _explained(self, whole: Explanation, output: Any) -> Explanation:
+        """The part of an explanation of all outputs that is asked for."""
+
+    def _scaled_rows(self, X: ArrayLike) -> NDArray:
+        self._check_fitted()
+        return np.asarray(self._scaled(self._rows(X)), dtype=np.float64)
+
+    def _column_names(self, n: int) -> Any:
+        if isinstance(self.preparer_, ColumnPreparer):
+            return self.preparer_.names_
+        return getattr(self, "feature_names_in_", [f"x{j}" for j in range(n)])
+
+    def _baselines(self, baseline: Any) -> NDArray:
+        """Scaled rows that contributions begin from, (n_baselines, n_prepared)."""
+        if not isinstance(baseline, str):
+            return self._scaled_rows(baseline)
+        if baseline == "mean":
+            return np.asarray(self._center, dtype=np.float64)[None]
+        if baseline != "training":
+            raise ValueError(
+                f"`baseline`={baseline!r} must be 'mean', 'training' or rows to begin from."
+            )
+        if not self.rule_.chooses:
+            raise ValueError(
+                f"rule={self.rule!r} keeps its training rows under the metric alone; pass some of "
+                "them as `baseline`."
+            )
+        rows = self.rule_.function_.X_
+        return rows[np.random.default_rng(0).permutation(len(rows))[:BASELINES]]
 
     def _mapped(self, X: ArrayLike) -> NDArray:
         return project(self.scale_rows(X), self.components_)
 
     def _votes(self, X: ArrayLike) -> Votes:
         self._check_fitted()
-        Z = self._scaled(self._rows(X))
+        return self._votes_of(self._scaled(self._rows(X)), self._place(X))
+
+    def _votes_of(self, Z: NDArray, place: Any) -> Votes:
+        """Votes for scaled rows."""
         Z = Z if self.rule_.chooses else project(Z, self.components_)
         with at_most(self.n_jobs):
-            return self.rule_.votes(Z, device=self._place(X))
+            return self.rule_.votes(Z, device=place)
 
     def _place(self, X: Any) -> Any:
         """Where to compute: on ``device``, else where X is; by name, so that nothing of torch is

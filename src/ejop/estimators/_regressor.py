@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ejop.arrays import follow, to_host
 from ejop.estimators._ejop import EGOP
 from ejop.estimators._predictor import Predictor
 from ejop.executors.threads import computing
+from ejop.explanation import Explanation, number_of
 from ejop.neighbors import Votes
 from ejop.rows import require_target_span, targets_like
 from ejop.rules import Rule
@@ -118,6 +120,24 @@ class EGOPRegressor(RegressorMixin, Predictor):
 
     def _decide(self, votes: Votes) -> NDArray:
         return votes.values[:, 0] if self._flat else votes.values
+
+    def _answers(self, Z: NDArray) -> NDArray:
+        return self._votes_of(Z, self.device).values
+
+    @property
+    def _n_answers(self) -> int:
+        return self.rule_.targets_.shape[1]
+
+    def _explained(self, whole: Explanation, output: Any) -> Explanation:
+        """Of the one target, of one of several, or of all."""
+        names = list(range(self._n_answers))
+        if self._flat:
+            number_of(0 if output in (None, "all") else output, names)
+            return whole.of_output(0)
+        whole = replace(whole, outputs=names)
+        if output is None or (isinstance(output, str) and output == "all"):
+            return whole
+        return whole.of_output(number_of(output, names))
 
     def _targets(self, y: Any, w: NDArray | None = None) -> Targets:
         y = check_y(y, multi_output=True, y_numeric=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -143,6 +143,13 @@ class AverageFunction(Function):
         pairs = len(X) * self.summary_.n * len(self.members_)
         yield from in_threads(changes, groups, operations=20 * pairs * len(groups))
 
+    def walk(
+        self, starts: NDArray, ends: NDArray, groups: Sequence[NDArray], engine: Engine = HOST
+    ) -> Iterator[NDArray]:
+        """Values (m, n_outputs) as groups of columns go from those of ``starts`` to those of
+        ``ends`` in turn: none, the first, the first two, ..."""
+        return AverageForm(self, Request(VALUES, engine)).walk(starts, ends, groups)
+
     def form(self, request: Request) -> Form:
         """The derivative of each machine in closed form; differences by shifted rows."""
         return AverageForm(self, request) if request.shifts is None else ModelForm(self, request)
@@ -263,6 +270,30 @@ class AverageForm(Form):
             return self.engine.to_host(total / len(parts) + prior)
 
         return changed
+
+    def walk(self, starts: NDArray, ends: NDArray, groups: Sequence[NDArray]) -> Iterator[NDArray]:
+        """Values as groups of columns go from one row to another in turn.
+
+        A step adds its part to the distances, whatever else there is.
+        """
+        first, last = self.queries(starts), self.queries(ends)
+        parts = []
+        for member, centers, L, a, _ in self._tiles:
+            rows = first[member.preparation][0]
+            moves = last[member.preparation][0] - rows
+            Z = mapped(rows, L)
+            parts.append([centers, L, a, Z, moves, centers.distances(Z)])
+        prior, n = self.engine.array(self.summary.prior, FLOAT64), len(parts)
+        for group in [np.array([], dtype=int), *groups]:
+            total, j = 0, self.engine.index(group)
+            for part in parts:
+                centers, L, a, Z, moves, D = part
+                if len(group):
+                    columns = self._columns(L, group)
+                    part[5] = D = centers.replaced(D, Z, moves[:, j], columns)
+                    part[3] = Z + moves[:, j] @ columns
+                total = total + centers.kernel_at(D + 0) @ a
+            yield self.engine.to_host(total / n + prior)
 
     def _columns(self, L: Any, group: NDArray) -> Any:
         """Some columns of a map as rows, (k, r)."""

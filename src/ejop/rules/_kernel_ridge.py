@@ -435,6 +435,10 @@ class RidgeRule(Rule):
         _, shares = CALIBRATIONS[self.kind_]
         return shares(values, self.sharpness_, self.floor_)
 
+    def answers(self, values: NDArray) -> NDArray:
+        """What is told of values: probabilities, or the values of real targets, (m, n_outputs)."""
+        return values if self.kind_ == "real" else self.shares(values)
+
     def score_limit(self, scores: NDArray, coverage: float) -> NDArray:
         """Score that a share of honest predictions does not exceed, the last added for safety.
 

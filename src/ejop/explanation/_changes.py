@@ -60,6 +60,9 @@ class ColumnChanges:
 
     def by_feature(self) -> NDArray:
         """Share of each feature, (n_features,); those of a column sum to its own."""
+        if not self.total > 0:
+            sizes = np.bincount(self.groups)[self.groups]
+            return self.importances()[self.groups] / sizes
         by_row = self.squares.sum(1)[:, self.groups] * self.shares
         return by_row.mean(0) / (self.total or 1.0)
 
@@ -98,7 +101,7 @@ def column_changes(
     Examples
     --------
     >>> import numpy as np
-    >>> from ejop.explain import column_changes
+    >>> from ejop.explanation import column_changes
     >>> rng = np.random.default_rng(0)
     >>> X, slopes = rng.normal(size=(4000, 3)), np.array([[3.0], [1.0], [0.0]])
     >>> def changed(rows, others, groups):

@@ -1,0 +1,232 @@
+"""Explanations add up, and say what matters where that is known."""
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.datasets import load_wine
+
+from ejop import EGOPRegressor, EJOPClassifier
+from ejop.explanation import Explanation, contributions, feature_shares
+
+RNG = np.random.default_rng(0)
+
+
+def walk(f):
+    """Steps of a function of rows."""
+
+    def steps(starts, ends, groups):
+        rows = np.array(starts, dtype=float)
+        yield f(rows)
+        for group in groups:
+            rows[:, group] = ends[:, group]
+            yield f(rows)
+
+    return steps
+
+
+def shapley(f, start, end):
+    """Shapley values by every subset of the columns."""
+    d, out = len(start), []
+    for j in range(d):
+        total = 0.0
+        for size in range(d):
+            weight = math.factorial(size) * math.factorial(d - size - 1) / math.factorial(d)
+            for some in itertools.combinations([k for k in range(d) if k != j], size):
+                row = start.copy()
+                row[list(some)] = end[list(some)]
+                without = f(row[None])[0, 0]
+                row[j] = end[j]
+                total += weight * (f(row[None])[0, 0] - without)
+        out.append(total)
+    return np.array(out)
+
+
+def pairs(rows):
+    """A function whose columns interact in pairs."""
+    return (rows[:, 0] * rows[:, 1] + np.sin(rows[:, 2]) - rows[:, 2] * rows[:, 0])[:, None]
+
+
+def test_one_order_and_its_reverse_are_shapley_values_of_pairs():
+    start, end = RNG.normal(size=(2, 4))
+    found = contributions(walk(pairs), start[None], end[None], [[0], [1], [2], [3]])
+    np.testing.assert_allclose(found[0, 0], shapley(pairs, start, end), atol=1e-12)
+
+
+def test_more_orders_come_near_the_shapley_values_of_any_function():
+    def product(rows):
+        return np.exp(rows).prod(1, keepdims=True)
+
+    start, end = np.zeros(4), np.array([0.5, -0.3, 0.8, 0.1])
+    truth = shapley(product, start, end)
+    apart = [
+        np.abs(
+            contributions(
+                walk(product), start[None], end[None], [[j] for j in range(4)], n_orders=n
+            )[0, 0]
+            - truth
+        ).max()
+        for n in (2, 400)
+    ]
+    assert apart[1] < 0.2 * apart[0]
+
+
+def test_contributions_of_an_additive_function_are_its_parts():
+    start, end = RNG.normal(size=(2, 3))
+    found = contributions(
+        walk(lambda X: (X**3).sum(1, keepdims=True)), start[None], end[None], [[0], [1, 2]]
+    )
+    parts = end**3 - start**3
+    np.testing.assert_allclose(found[0, 0], [parts[0], parts[1:].sum()])
+
+
+def table(n, seed):
+    rng = np.random.default_rng(seed)
+    found = pd.DataFrame(
+        {
+            "sex": rng.choice(["f", "m"], n),
+            "age": rng.normal(40, 10, n),
+            "town": rng.choice(["a", "b", "c"], n),
+            "none": rng.normal(size=n),
+        }
+    )
+    y = (found["sex"] == "m") * 2.0 + (found["age"] - 40) / 10 + (found["town"] == "b")
+    return found, y
+
+
+@pytest.fixture(scope="module")
+def real():
+    X, y = table(300, 0)
+    return EGOPRegressor(random_state=0).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def classes():
+    X, y = table(300, 0)
+    return EJOPClassifier(random_state=0).fit(X, np.array(["no", "yes"])[(y > 1).astype(int)])
+
+
+@pytest.mark.parametrize("baseline", ["mean", "training", "rows"])
+def test_contributions_add_up_to_the_answer(real, classes, baseline):
+    X, _ = table(40, 1)
+    begin = X[:3] if baseline == "rows" else baseline
+    found = real.explain(X, baseline=begin)
+    np.testing.assert_allclose(found.answer, real.predict(X), atol=1e-8)
+    np.testing.assert_allclose(found.base + found.values.sum(1), found.answer, atol=1e-6)
+    if baseline == "rows":
+        np.testing.assert_allclose(found.base, real.predict(X[:3]).mean(), atol=1e-8)
+    whole = classes.explain(X, baseline=begin, output="all")
+    np.testing.assert_allclose(whole.answer, classes.predict_proba(X), atol=1e-8)
+    assert whole.error.max() < 1e-6
+    np.testing.assert_allclose(
+        whole.values.sum(1), 0, atol=1e-8
+    )  # what one class gains others lose
+    assert found.names == ["sex", "age", "town", "none"]
+
+
+def test_contributions_are_those_of_a_slow_twin(real):
+    """The same walks by asking the model itself."""
+    X, _ = table(6, 1)
+    Z = real.scale_rows(X)
+    groups = [np.flatnonzero(real.preparer_.groups_ == j) for j in range(4)]
+    start = np.broadcast_to(real._center, Z.shape)
+    slow = contributions(walk(real.rule_.function_.model_values), start, Z, groups, n_orders=8)
+    np.testing.assert_allclose(real.explain(X, n_orders=8).values, slow[:, 0], atol=1e-7)
+
+
+def test_contributions_are_in_the_units_of_the_target(real):
+    """Of a sum of parts: what each part differs from its mean."""
+    X, _ = table(40, 1)
+    found = real.explain(X)
+    parts = {"sex": (X["sex"] == "m") * 2.0 - 1.0, "age": (X["age"] - 40) / 10}
+    for name, part in parts.items():
+        place = found.names.index(name)
+        assert np.corrcoef(found[:, place], part)[0, 1] > 0.95
+        assert np.abs(found[:, place] - part).mean() < 0.25
+    assert np.abs(found[:, 3]).mean() < 0.15
+
+
+def test_a_sure_answer_is_explained_too():
+    """Where the probability is one, its derivative is none; what led there is not."""
+    X, y = load_wine(return_X_y=True)
+    model = EJOPClassifier(random_state=0).fit(X, y)
+    sure = X[model.predict_proba(X).max(1) > 0.99][:20]
+    found = model.explain(sure, baseline="training")
+    assert found.values.sum(1).min() > 0.3
+
+
+def test_an_output_may_be_named(classes):
+    X, _ = table(10, 1)
+    yes, whole = classes.explain(X, output="yes"), classes.explain(X, output="all")
+    np.testing.assert_allclose(yes.values, whole.values[:, 1])
+    np.testing.assert_allclose(whole.of_output(1).values, yes.values)
+    assert yes.outputs == ["yes"] * 10
+    assert classes.explain(X).outputs == classes.predict(X).tolist()
+    with pytest.raises(ValueError, match="`output`='maybe' is none of the outputs: 'no', 'yes'"):
+        classes.explain(X, output="maybe")
+
+
+def test_wrong_baselines_are_named(classes, real):
+    X, _ = table(5, 1)
+    with pytest.raises(ValueError, match="`baseline`='median' must be 'mean', 'training' or rows"):
+        classes.explain(X, baseline="median")
+    with pytest.raises(ValueError, match="lacks 1 column"):
+        real.explain(X, baseline=X.drop(columns="age"))
+    with pytest.raises(ValueError, match="`X` has 0 samples"):
+        real.explain(X, baseline=X[:0])
+
+
+def test_frames_have_names_values_and_outputs(classes, real):
+    X, _ = table(5, 1)
+    frame = classes.explain(X).frame()
+    assert frame.columns.tolist() == ["output", "base", "sex", "age", "town", "none", "answer"]
+    assert real.explain(X).frame().columns[0] == "base"
+    both = classes.explain(X, output="all").frame("polars")
+    assert isinstance(both, pl.DataFrame)
+    assert both.shape == (10, 8)
+    assert both["output"].to_list() == ["no", "yes"] * 5
+    assert classes.explain(X).rows[0, 0] == X["sex"][0]
+
+
+def test_levels_share_what_their_column_adds(classes):
+    X, _ = table(8, 1)
+    whole, levels = classes.explain(X), classes.explain(X, levels=True)
+    np.testing.assert_allclose(classes.preparer_.by_column(levels.values), whole.values)
+    shares = feature_shares(
+        np.array([0.0, 0.5, 0.5]), np.array([[1.0, 1.0, 0.0]]), np.array([0, 1, 1])
+    )
+    np.testing.assert_allclose(shares, [[1, 0.5, 0.5]])
+
+
+def test_neighbours_are_explained_by_their_votes():
+    X, y = load_wine(return_X_y=True)
+    model = EJOPClassifier("knn", scale="standard", function="kernel", random_state=0).fit(X, y)
+    found = model.explain(X[:10], output="all")
+    np.testing.assert_allclose(found.answer, model.predict_proba(X[:10]), atol=1e-8)
+    assert found.error.max() < 1e-12
+    with pytest.raises(ValueError, match="keeps its training rows under the metric alone"):
+        model.explain(X[:2], baseline="training")
+
+
+def test_several_targets_are_explained_each():
+    X, y = table(200, 0)
+    model = EGOPRegressor(random_state=0).fit(X, np.c_[y, -y])
+    found = model.explain(X[:4])
+    assert found.shape == (4, 2, 4)
+    assert found.error.max() < 1e-6
+    np.testing.assert_allclose(model.explain(X[:4], output=1).values, found.values[:, 1])
+
+
+def test_an_explanation_is_an_array_where_one_is_wanted():
+    found = Explanation(np.ones((2, 3)), np.zeros(2), np.full(2, 3.0), list("abc"))
+    assert np.asarray(found).sum() == 6
+    assert found[0].tolist() == [1, 1, 1]
+    assert len(found) == 2
+    assert found.error.tolist() == [0, 0]
+    with pytest.raises(ValueError, match="of one output a row already"):
+        found.of_output(0)
+    with pytest.raises(ValueError, match="`library`='arrow' must be"):
+        found.frame("arrow")
