@@ -135,7 +135,7 @@ def _zstd(data: bytes) -> bytes:
 
 def _written(frame: pd.DataFrame, write: str) -> bytes:
     buffer = io.BytesIO()
-    getattr(frame, write)(buffer)
+    getattr(frame, write)(buffer, **({"index": False} if write == "to_excel" else {}))
     return buffer.getvalue()
 
 
@@ -152,6 +152,7 @@ WRITERS: dict[str, Callable[[pd.DataFrame], bytes]] = {
     "t.csv": _csv,
     "t.tsv": partial(_csv, sep="\t"),
     "semicolon.csv": partial(_csv, sep=";"),
+    "t.txt": partial(_csv, sep="|"),
     "t.csv.gz": lambda frame: gzip.compress(_csv(frame)),
     "t.csv.bz2": lambda frame: bz2.compress(_csv(frame)),
     "t.csv.xz": lambda frame: lzma.compress(_csv(frame)),
@@ -159,6 +160,7 @@ WRITERS: dict[str, Callable[[pd.DataFrame], bytes]] = {
     "t.parquet": lambda frame: _written(frame, "to_parquet"),
     "t.feather": lambda frame: _written(frame, "to_feather"),
     "stream.arrow": _stream,
+    "t.xlsx": lambda frame: _written(frame, "to_excel"),
 }
 CONTENTS: dict[str, Callable[[], pd.DataFrame]] = {
     "plain": training,
@@ -230,6 +232,8 @@ def predicts_broken(name: str, change: Callable[[bytes], bytes], verb: str = "pr
 def broken_files() -> Iterator[Case]:
     for name in WRITERS:
         for content in CONTENTS:
+            if name == "t.xlsx" and content == "long text":  # a cell holds 32,767 characters
+                continue
             call = partial(reads_back, name, content)
             yield Case(FILES, "tables that are whole", f"{name} {content}", call, None)
         for what, change in BREAKS.items():

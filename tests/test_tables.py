@@ -217,6 +217,25 @@ def test_the_model_knows_how_its_table_was_read(call, tmp_path):
     assert "--decimal does not apply to" in err
 
 
+def test_targets_with_decimal_commas(call, tmp_path):
+    a = np.random.default_rng(0).normal(size=60)
+    frame = pd.DataFrame({"a": a, "y": [f"{x:.2f} €".replace(".", ",") for x in 3 * a]})
+    frame.to_csv(tmp_path / "t.csv", index=False, sep=";")
+    code, _, err = call("fit", tmp_path / "t.csv", "-t", "y", "-o", tmp_path / "m.skops")
+    assert code == 0, err
+    assert "regression: y is a number with decimals" in err
+    assert "y: read as numbers with € and" in err
+    code, _, err = call("predict", tmp_path / "m.skops", tmp_path / "t.csv")
+    assert code == 0, err
+    assert float(err.split("root mean squared error ")[1]) < 0.1
+    dates = frame.assign(y=pd.date_range("2020-01-01", periods=60))
+    dates.to_parquet(tmp_path / "t.parquet")
+    asked = ("fit", tmp_path / "t.parquet", "-t", "y", "-o", tmp_path / "n.skops")
+    code, _, err = call(*asked, "--task", "regression")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "column 'y' should hold numbers, and holds dates" in err
+
+
 def workbook(path, **sheets):
     with pd.ExcelWriter(path) as writer:
         for name, rows in sheets.items():

@@ -242,7 +242,7 @@ def _separator(lines: list[str], separators: str, *, said: bool) -> str:
             raise ValueError(
                 f"its header is one column, and {SEPARATORS[better]} stand in it; use --sep {shown}"
             )
-    if not said and best != ",":
+    if not said and best != "," and cuts[best][1]:
         say(f"values are separated by {SEPARATORS.get(best, repr(best))}")
     return best
 

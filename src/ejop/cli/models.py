@@ -49,6 +49,7 @@ class SavedModel:
         with told_by_us(training.source):
             predictor.fit(training.X, training.y)
         predictor.set_params(verbose=0, device=None, n_jobs=None)  # of no use to whoever loads it
+        predictor.metric_estimator_.set_params(device=None, n_jobs=None)
         return cls(predictor, describe(training, predictor.preparer_))
 
     @property

@@ -203,7 +203,7 @@ def targets(series: Any, task: str | None = None) -> tuple[NDArray, str]:
         task, why, other = _task(series)
         say(f"{task}: {series.name} {why}{f'; --task {other} would change that' if other else ''}")
     if task == "regression":
-        return real_values(series), task
+        return real_values(series, told=True), task
     y = class_labels(series)
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:
@@ -248,21 +248,33 @@ def _numeric(series: Any) -> Any:
     return pd.to_numeric(series)  # whole numbers beyond float64 stay what they are
 
 
-def real_values(series: Any) -> NDArray:
-    """Targets as float64; what is no finite number is an error."""
+def real_values(series: Any, *, told: bool = False) -> NDArray:
+    """Targets as float64; what is no finite number is an error.
+
+    Parameters
+    ----------
+    series : pandas.Series
+    told : bool
+        Whether to say how numbers that are written in an unusual way are read.
+    """
     cells = read_column(series)
-    odd = cells.found or None
-    if cells.levels is not None:
-        found = (number_format(cells.levels) or NumberFormat()).read(cells.levels)
-        odd = next((x for x, v in zip(cells.levels, found, strict=True) if np.isnan(v)), None)
-        cells = cells.mapped(found)
-    elif cells.kind == "date":
-        odd = "a date"
-    if odd is not None:
+    if cells.kind in ("date", "other"):
         raise ValueError(
-            f"column {series.name!r} should hold numbers, and {odd!r} is none; mend it, or use "
-            "--task classification"
+            f"column {series.name!r} should hold numbers, and holds {cells.found or 'dates'}; turn "
+            "them into numbers"
         )
+    if cells.levels is not None:
+        form = number_format(cells.levels) or NumberFormat()
+        found = form.read(cells.levels)
+        odd = next((x for x, v in zip(cells.levels, found, strict=True) if np.isnan(v)), None)
+        if odd is not None:
+            raise ValueError(
+                f"column {series.name!r} should hold numbers, and {odd!r} is none; mend it, or use "
+                "--task classification"
+            )
+        if told and form.in_words():
+            say(f"{series.name}: read as numbers {form.in_words()}")
+        cells = cells.mapped(found)
     n_infinite = int(np.isinf(cells.values).sum())
     if n_infinite:
         raise ValueError(
