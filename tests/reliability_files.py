@@ -25,7 +25,7 @@ import pandas as pd
 
 from ejop.cli.app import run
 from ejop.cli.models import DESCRIPTION
-from ejop.cli.reading import Reading
+from ejop.cli.reading import ReadOptions
 from ejop.cli.tables import read_table
 from ejop.cli.training import class_labels
 from ejop.datasets import DATASETS, DataCorrupted, DataNotFound, get, load_dataset
@@ -270,7 +270,7 @@ def reads_text(ending: str, data: bytes, **options: Any) -> pd.DataFrame:
     path = fresh(f"t.{ending}")
     path.write_bytes(gzip.compress(data) if ending.endswith("gz") else data)
     with contextlib.redirect_stderr(io.StringIO()):
-        return read_table(path, reading=Reading(**options))
+        return read_table(path, reading=ReadOptions(**options))
 
 
 def odd_text() -> Iterator[Case]:

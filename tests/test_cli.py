@@ -189,7 +189,7 @@ def test_transform_explain_inspect(made, call):
     assert np.isfinite(found.to_numpy()).all()
     code, out, err = call("explain", made.model, made.new, "--row", 17)
     assert code == 0, err
-    assert "row 17: label = " in out
+    assert re.search(r"row 17: label = (yes|no); probability 0\.\d+, and 0\.\d+ for the", out)
     assert all(name in out for name in ("colour", "member", " a ", " b "))
     code, out, err = call("inspect", made.model)
     assert code == 0, err
@@ -731,8 +731,9 @@ def test_levels_are_shown_on_demand(made, call):
     assert sum(parts) == pytest.approx(whole["colour"])
     asked = ("explain", made.model, made.new)
     rows, deep = answer(*asked), answer(*asked, "--levels")
-    assert rows[0].keys() == {"prediction", *whole}
-    assert deep[0].keys() == {"prediction", *shares}
+    results = {"prediction", "base", "answer"}
+    assert rows[0].keys() == {*results, *whole}
+    assert deep[0].keys() == {*results, *shares}
     for row, parts in zip(rows, deep, strict=True):
         found = sum(parts[name] for name in shares if name.startswith("colour_"))
         assert row["colour"] == pytest.approx(found)
@@ -1191,7 +1192,11 @@ def test_json_everywhere(made, expected, call, tmp_path):
     all_rows = answer("explain", made.model, made.new)
     assert [row["prediction"] for row in all_rows] == expected
     first = one["columns"][0]
-    assert all_rows[17][first["column"]] == pytest.approx(first["share"])
+    assert all_rows[17][first["column"]] == pytest.approx(first["adds"])
+    assert one["base"] == pytest.approx(all_rows[17]["base"])
+    for shown in all_rows:
+        parts = [shown[name] for name in ("a", "b", "colour", "member", "joined")]
+        assert shown["base"] + sum(parts) == pytest.approx(shown["answer"])
     found = answer("inspect", made.model)
     assert found["about"]["classes"].keys() == {"yes", "no"}
     assert sum(c["importance"] for c in found["importances"]) == pytest.approx(1)

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from ejop.cli.app import run
-from ejop.cli.reading import Reading
+from ejop.cli.reading import ReadOptions
 from ejop.cli.tables import read_table, without_label_words
 from ejop.cli.training import Chosen, class_labels, known_labels, load_training
 from ejop.unpacking import unpacked_limit
@@ -55,8 +55,8 @@ def write_csv(path, rows, header="label,a,b", end="\n"):
 def written(path, content, **options):
     data = content if isinstance(content, bytes) else content.encode()
     path.write_bytes(data)
-    asked = {name: options.pop(name) for name in [*options] if name in Reading.__annotations__}
-    return read_table(path, reading=Reading(**asked), **options)
+    asked = {name: options.pop(name) for name in [*options] if name in ReadOptions.__annotations__}
+    return read_table(path, reading=ReadOptions(**asked), **options)
 
 
 # fields -----------------------------------------------------------------------------------------
@@ -253,12 +253,12 @@ def test_sheets(tmp_path, capsys):
     assert frame["a"].fillna(-1).tolist() == [1, -1, 2.5]
     assert frame["code"].fillna("gone").tolist() == ["007", "8", "gone"]
     assert frame["day"].dt.year.fillna(0).tolist() == [2020, 0, 2021]
-    assert read_table(path, reading=Reading(sheet="two"))["x"].tolist() == [1]
-    assert read_table(path, usual=Reading(sheet="two"))["x"].tolist() == [1]
-    assert read_table(path, usual=Reading(sheet="gone"))["a"].notna().sum() == 2
+    assert read_table(path, reading=ReadOptions(sheet="two"))["x"].tolist() == [1]
+    assert read_table(path, usual=ReadOptions(sheet="two"))["x"].tolist() == [1]
+    assert read_table(path, usual=ReadOptions(sheet="gone"))["a"].notna().sum() == 2
     for sheet, words in (("three", "sheet 'three' is empty"), ("x", "there are one, two, three")):
         with pytest.raises(ValueError, match=words):
-            read_table(path, reading=Reading(sheet=sheet))
+            read_table(path, reading=ReadOptions(sheet=sheet))
     for name, rows, words in (
         ("twice", [["a", "a"], [1, 2]], "several columns are called a"),
         ("header", [["a", "b"]], "has no rows"),
@@ -334,7 +334,7 @@ def test_what_has_no_meaning_for_a_file(tmp_path):
     ):
         value = {"separator": ";", "decimal": ",", "encoding": "latin-1"}.get(option, "one")
         with pytest.raises(ValueError, match=r"does not apply to .* leave it out"):
-            read_table(tmp_path / name, reading=Reading(**{option: value}))
+            read_table(tmp_path / name, reading=ReadOptions(**{option: value}))
 
 
 # bad tables -------------------------------------------------------------------------------------
@@ -617,7 +617,7 @@ def test_formulas_are_quoted_in_csv(call, tmp_path):
         said = set((tmp_path / f"p.{ending}").read_text().split("\n")[1:-1])
         assert said == {"'=cmd|'/C calc'!A0", "'@SUM(1)", "-1", "+2.5e3"}
     code, out, _ = call("explain", model, path)
-    assert out.startswith("prediction,'=a,b\n")
+    assert out.startswith("prediction,base,answer,'=a,b\n")
     assert call("predict", model, path, "--out", tmp_path / "p.parquet")[0] == 0
     assert set(pd.read_parquet(tmp_path / "p.parquet")["prediction"]) == set(labels)
 

@@ -37,7 +37,7 @@ from ejop.cli.options import (
     show_json,
     show_table,
 )
-from ejop.cli.reading import Reading
+from ejop.cli.reading import ReadOptions
 
 #: methods that are run without --methods, by task
 DEFAULTS = {
@@ -105,7 +105,7 @@ def compare(
     chosen = Chosen.read(
         target, id_column=id_column, drop=drop, keep=keep, category=category, missing=missing
     )
-    reading = Reading(sep, decimal, encoding, sheet)
+    reading = ReadOptions(sep, decimal, encoding, sheet)
     training = load_training(rows, chosen, task=task, reading=reading)
     if len(training.y) < LEAST_ROWS:
         raise ValueError(

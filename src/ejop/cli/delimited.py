@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, BinaryIO
 
 from ejop.cli.options import counted, in_words, say
-from ejop.cli.reading import DECIMALS, PLAIN, SEPARATORS, UTF8, Reading, check_encoding
+from ejop.cli.reading import DECIMALS, PLAIN, SEPARATORS, UTF8, ReadOptions, check_encoding
 from ejop.columns import MISSING_WORDS, NumberFormat, number_format
 
 _BLOCK = 2**20
@@ -26,8 +26,8 @@ def read_delimited(
     separators: str,
     *,
     text: Collection[str] = (),
-    reading: Reading = PLAIN,
-    usual: Reading = PLAIN,
+    reading: ReadOptions = PLAIN,
+    usual: ReadOptions = PLAIN,
 ) -> Any:
     """Read a table.
 
@@ -39,9 +39,9 @@ def read_delimited(
         What may stand between values; the header tells which does.
     text : collection of str
         Columns whose values stay as they are written.
-    reading : Reading, optional
+    reading : ReadOptions, optional
         What was asked for.
-    usual : Reading, optional
+    usual : ReadOptions, optional
         How the file was read that a model comes from; taken where this one fits it.
 
     Returns
@@ -55,8 +55,6 @@ def read_delimited(
         When the bytes are no text of that encoding, two columns have one name, a line has more or
         fewer fields than the header, or numbers are written with another decimal mark.
     """
-    import pandas as pd
-
     encoding = _encoding(open_file, reading.encoding, usual.encoding)
     decimal = reading.decimal or usual.decimal
     if reading.separator is not None:
@@ -70,6 +68,22 @@ def read_delimited(
         header, rows = _check_fields(_fields(file, separator))
     if not header:
         raise ValueError("it is empty")
+    written = None if decimal is not None else text
+    frame = _parsed(open_file, separator, encoding, written)
+    if frame.shape != (rows, len(header)):
+        raise ValueError(
+            f"its {rows:,} lines of {counted(len(header), 'field')} read as {frame.shape[0]:,} of "
+            f"{frame.shape[1]}; look at its quotes"
+        )
+    return frame if decimal is None else _with_decimals(frame, decimal, text)
+
+
+def _parsed(
+    open_file: Callable[[], BinaryIO], separator: str, encoding: str, text: Collection[str] | None
+) -> Any:
+    """Values by pandas; those of some columns, or of all, as they are written."""
+    import pandas as pd
+
     options: dict[str, Any] = {
         "sep": separator,
         "encoding": encoding,
@@ -78,9 +92,9 @@ def read_delimited(
     }
     with open_file() as file:
         names = pd.read_csv(file, nrows=0, **options).columns
-    written = [name for name in names if decimal is not None or name.strip() in text]
+    written = [name for name in names if text is None or name.strip() in text]
     with open_file() as file:
-        frame = pd.read_csv(
+        return pd.read_csv(
             file,
             keep_default_na=False,
             na_values=[""],
@@ -88,12 +102,6 @@ def read_delimited(
             dtype=dict.fromkeys(written, str),
             **options,
         )
-    if frame.shape != (rows, len(header)):
-        raise ValueError(
-            f"its {rows:,} lines of {counted(len(header), 'field')} read as {frame.shape[0]:,} of "
-            f"{frame.shape[1]}; look at its quotes"
-        )
-    return frame if decimal is None else _with_decimals(frame, decimal, text)
 
 
 def _encoding(open_file: Callable[[], BinaryIO], asked: str | None, usual: str | None) -> str:
@@ -122,24 +130,42 @@ def _with_decimals(frame: Any, decimal: str, text: Collection[str]) -> Any:
 
 
 def _numbers(series: Any, decimal: str) -> Any:
-    given = series.dropna().unique()
-    levels = {x: x.strip() for x in given if x.strip().lower() not in {"", *MISSING_WORDS}}
-    if not levels:
+    """A column of text as numbers, where it holds them; another decimal mark is an error."""
+    import pandas as pd
+
+    given = pd.Series(series.dropna().unique(), dtype=object).astype(str)
+    levels = given.str.strip()
+    there = ~levels.str.lower().isin({"", *MISSING_WORDS})
+    given, levels = given[there], levels[there]
+    if levels.empty:
         return series
-    texts = list(levels.values())
-    guessed = number_format(texts)
-    unit = guessed.unit if guessed else ""
-    found = NumberFormat(decimal, unit, marks=True).read(texts)
-    odd = next((x for x, value in zip(texts, found, strict=True) if value != value), None)
-    if odd is None:
-        return series.map(dict(zip(levels, found, strict=True))).astype("float64")
-    if guessed is not None:
-        other = "." if decimal == "," else ","
-        raise ValueError(
-            f"column {str(series.name).strip()!r} has {odd!r}, which is no number with a decimal "
-            f"{DECIMALS[decimal]}; use --decimal {other}, or leave it out"
-        )
-    return series
+    found = _quickly(levels, decimal)
+    if found is None:
+        texts = levels.tolist()
+        guessed = number_format(texts)
+        unit = guessed.unit if guessed else ""
+        found = NumberFormat(decimal, unit, marks=True).read(texts)
+        odd = next((x for x, value in zip(texts, found, strict=True) if value != value), None)
+        if odd is not None and guessed is None:
+            return series
+        if odd is not None:
+            other = "." if decimal == "," else ","
+            raise ValueError(
+                f"column {str(series.name).strip()!r} has {odd!r}, which is no number with a "
+                f"decimal {DECIMALS[decimal]}; use --decimal {other}, or leave it out"
+            )
+    return series.map(dict(zip(given, found, strict=True))).astype("float64")
+
+
+def _quickly(levels: Any, decimal: str) -> Any:
+    """Numbers without any mark but the decimal one, all at once; None for others."""
+    import pandas as pd
+
+    other = "." if decimal == "," else ","
+    if levels.str.contains(other, regex=False).any():
+        return None
+    found = pd.to_numeric(levels.str.replace(decimal, ".", regex=False), errors="coerce")
+    return None if found.isna().any() else found.to_numpy(dtype=float)
 
 
 # text -------------------------------------------------------------------------------------------

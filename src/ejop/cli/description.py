@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ejop import __version__
-from ejop.cli.reading import Reading
+from ejop.cli.reading import ReadOptions
 from ejop.cli.training import TrainingTable
 
 #: raised when one version of ejop cannot read what another writes; 1 was that of ejop 0.1
@@ -111,7 +111,7 @@ def _is_skipped(value: Any) -> bool:
 
 def _is_reading(value: Any) -> bool:
     try:
-        return isinstance(value, dict) and asdict(Reading(**value)) == value
+        return isinstance(value, dict) and asdict(ReadOptions(**value)) == value
     except (TypeError, ValueError, AttributeError):
         return False
 

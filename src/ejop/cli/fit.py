@@ -43,7 +43,7 @@ from ejop.cli.options import (
     show_json,
     tell,
 )
-from ejop.cli.reading import Reading
+from ejop.cli.reading import ReadOptions
 from ejop.cli.reporting import hold_out, write_page
 
 #: columns that are told after a fit
@@ -107,7 +107,7 @@ def fit(
     chosen = Chosen.read(
         target, id_column=id_column, drop=drop, keep=keep, category=category, missing=missing
     )
-    reading = Reading(sep, decimal, encoding, sheet)
+    reading = ReadOptions(sep, decimal, encoding, sheet)
     training = load_training(rows, chosen, task=task, reading=reading)
     held = None if report is None else hold_out(training, seed)
     found = training.survey()

@@ -17,7 +17,7 @@ import numpy as np
 from ejop import __version__
 from ejop.cli.description import FORMAT, describe, in_plain_values, wrong_parts
 from ejop.cli.options import counted, in_words, say
-from ejop.cli.reading import PLAIN, Reading
+from ejop.cli.reading import PLAIN, ReadOptions
 from ejop.cli.tables import BOOLEANS, is_plain, read_table, without_label_words
 from ejop.cli.training import TrainingTable, told_by_us
 from ejop.unpacking import check_unpacked, parsing
@@ -57,13 +57,13 @@ class SavedModel:
         """What prepares the columns."""
         return self.predictor.preparer_
 
-    def read(self, path: Path, reading: Reading = PLAIN, id_column: str | None = None) -> Any:
+    def read(self, path: Path, reading: ReadOptions = PLAIN, id_column: str | None = None) -> Any:
         """A table of new rows, its columns read as those of the training table were.
 
         Parameters
         ----------
         path : Path
-        reading : Reading, optional
+        reading : ReadOptions, optional
             What was asked for; else what was for the training table, where it fits.
         id_column : str, optional
             Column of what rows are called, which stays as it is written.
@@ -72,7 +72,7 @@ class SavedModel:
         text = [column.name for column in self.preparer.columns_ if _is_written(column)]
         text += [about["target"]] if about["task"] == "classification" else []
         text += [name for name in (id_column, about["id"]) if name is not None]
-        usual, missing = Reading(**about["reading"]), about["missing"]
+        usual, missing = ReadOptions(**about["reading"]), about["missing"]
         frame = read_table(path, text=text, reading=reading, usual=usual, missing=missing)
         if about["target"] in frame:
             frame[about["target"]] = without_label_words(frame[about["target"]])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 #: what may stand between values, and its name
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
@@ -26,7 +25,7 @@ def check_encoding(name: str | None) -> str:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """What was asked for; None for what the file is to tell.
 
     Attributes
@@ -69,12 +68,7 @@ class Reading:
                     f"{'workbook' if option == 'sheet' else 'text file'}; leave it out"
                 )
 
-    @classmethod
-    def of(cls, value: Any) -> Reading:
-        """From plain values, as a model keeps them."""
-        return cls(**value)
-
 
 #: nothing was asked for
-PLAIN = Reading()
+PLAIN = ReadOptions()
 _OPTIONS = {"separator": "sep", "decimal": "decimal", "encoding": "encoding", "sheet": "sheet"}

@@ -25,7 +25,7 @@ from ejop.cli.options import (
     show_json,
     tell,
 )
-from ejop.cli.reading import Reading
+from ejop.cli.reading import ReadOptions
 
 #: share of the rows that a report is judged by
 REPORT_SHARE = 0.2
@@ -54,7 +54,7 @@ def report(
     check_files(read=[model, rows, comparison], written=[out])
     methods = None if comparison is None else _read_comparison(comparison)
     found = load_model(model)
-    frame = found.read(rows, Reading(sep, decimal, encoding, sheet))
+    frame = found.read(rows, ReadOptions(sep, decimal, encoding, sheet))
     frame, y = _labelled(found, frame)
     if not len(y):
         raise ValueError(f"{rows} has no row to report on")

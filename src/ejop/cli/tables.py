@@ -17,7 +17,7 @@ import numpy as np
 
 from ejop.cli.delimited import read_delimited
 from ejop.cli.options import in_words
-from ejop.cli.reading import PLAIN, SEPARATORS, Reading, check_encoding
+from ejop.cli.reading import PLAIN, SEPARATORS, ReadOptions, check_encoding
 from ejop.cli.workbooks import read_workbook
 from ejop.columns import MISSING_WORDS
 from ejop.unpacking import PACKED, check_archive, check_unpacked, open_packed, parsing
@@ -39,8 +39,8 @@ def read_table(
     *,
     text: Collection[str] = (),
     codes: Collection[str] = (),
-    reading: Reading = PLAIN,
-    usual: Reading = PLAIN,
+    reading: ReadOptions = PLAIN,
+    usual: ReadOptions = PLAIN,
     missing: Collection[str] = (),
 ) -> Any:
     """Read a table.
@@ -55,9 +55,9 @@ def read_table(
     codes : collection of str
         The same, but read where that loses nothing: 1.0 and 2.0 are the whole numbers that a
         program wrote, and 01 and 02 are not.
-    reading : Reading, optional
+    reading : ReadOptions, optional
         What was asked for; an error where it has no meaning for the file.
-    usual : Reading, optional
+    usual : ReadOptions, optional
         How the file was read that a model comes from; taken where it fits this one.
     missing : collection of str
         Values that stand for missing ones in every column. In columns of files without types
@@ -91,6 +91,17 @@ def read_table(
         raise ValueError(f"cannot read {name}: several columns are called {in_words(twice)}")
     if frame.empty:
         raise ValueError(f"{name} has no rows")
+    return _without_gaps(frame, kind, text, codes, missing)
+
+
+def _without_gaps(
+    frame: Any,
+    kind: FileKind,
+    text: Collection[str],
+    codes: Collection[str],
+    missing: Collection[str],
+) -> Any:
+    """What stands for missing values made missing, column by column."""
     for column in frame.columns:
         given = frame[column]
         series = without(given, missing)
@@ -110,8 +121,8 @@ class TableFile:
     path: Path
     open: Callable[[], BinaryIO]
     text: Collection[str] = ()
-    reading: Reading = PLAIN
-    usual: Reading = PLAIN
+    reading: ReadOptions = PLAIN
+    usual: ReadOptions = PLAIN
 
     def check(self) -> None:
         """Unpack it once, since damage shows at its end, and one that is too large takes long."""
@@ -129,7 +140,7 @@ class FileKind:
     read : callable
         A data frame from a :class:`TableFile`.
     options : tuple of str
-        Parts of a :class:`~ejop.cli.reading.Reading`.
+        Parts of a :class:`~ejop.cli.reading.ReadOptions`.
     words : bool
         Whether columns have no types, so that "NA" may stand among numbers.
     """

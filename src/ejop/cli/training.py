@@ -17,7 +17,7 @@ import typer
 from numpy.typing import NDArray
 
 from ejop.cli.options import counted, in_words, listed, say
-from ejop.cli.reading import PLAIN, Reading
+from ejop.cli.reading import PLAIN, ReadOptions
 from ejop.cli.tables import (
     LABEL_WORDS,
     NPZ_TARGET,
@@ -102,7 +102,7 @@ class TrainingTable:
         Column of what rows are called.
     missing : list of str
         Values that stood for missing ones.
-    reading : Reading
+    reading : ReadOptions
         What was asked for to read the file.
     """
 
@@ -114,7 +114,7 @@ class TrainingTable:
     source: str = ""
     id: str | None = None
     missing: list[str] = field(default_factory=list)
-    reading: Reading = PLAIN
+    reading: ReadOptions = PLAIN
 
     @property
     def columns(self) -> Any:
@@ -150,7 +150,7 @@ def told_by_us(source: str) -> Iterator[None]:
 
 
 def load_training(
-    path: Path, chosen: Chosen, *, task: str | None = None, reading: Reading = PLAIN
+    path: Path, chosen: Chosen, *, task: str | None = None, reading: ReadOptions = PLAIN
 ) -> TrainingTable:
     """Read a table, find the target, choose the task, and say so."""
     target = chosen.target

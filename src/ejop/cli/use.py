@@ -28,8 +28,9 @@ from ejop.cli.options import (
     say,
     show_json,
     show_table,
+    tell,
 )
-from ejop.cli.reading import Reading
+from ejop.cli.reading import ReadOptions
 
 
 def predict(
@@ -56,7 +57,7 @@ def predict(
 
     Columns are matched by name. Where the target is among them, the score is told.
     """
-    new = NewRows.read(model, rows, out, Reading(sep, decimal, encoding, sheet), id_column)
+    new = NewRows.read(model, rows, out, ReadOptions(sep, decimal, encoding, sheet), id_column)
     new.predictor.set_params(n_jobs=n_jobs, device=device)
     if proba and not new.classes:
         raise ValueError(f"--proba needs classes, and {new.about['target']} is a number")
@@ -101,7 +102,7 @@ def transform(
     """Map new rows to the space of the learned metric, the directions that matter most first."""
     import pandas as pd
 
-    new = NewRows.read(model, rows, out, Reading(sep, decimal, encoding, sheet), id_column)
+    new = NewRows.read(model, rows, out, ReadOptions(sep, decimal, encoding, sheet), id_column)
     with new.told():
         Z = new.predictor.transform(new.X)
     if components is not None and components > Z.shape[1]:
@@ -127,48 +128,64 @@ def explain(
     sheet: Sheet = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say which columns moved a prediction away from that of the average row, and how far.
+    """Say what each column adds to the answer, from that of the average row to the row's own.
 
-    A share is the derivative of the prediction along a column times its distance from the mean.
+    The answer is the predicted number, or the probability of the predicted class: base and what
+    columns add make the answer.
     """
-    import pandas as pd
-
-    new = NewRows.read(model, rows, out, Reading(sep, decimal, encoding, sheet), id_column)
+    new = NewRows.read(model, rows, out, ReadOptions(sep, decimal, encoding, sheet), id_column)
     if row is not None:
         new.take(row, rows)
     with new.told():
         predictions = new.predictor.predict(new.X)
-        names, used = new.model.names(levels=levels)
-        shares = new.predictor.explain(new.X, levels=levels)[:, used]
+        found = new.predictor.explain(new.X, levels=levels)
+    names, used = new.model.names(levels=levels)
+    added = found.values[:, used]
     if row is None:
-        table = pd.DataFrame(shares, columns=names)
-        table.insert(0, "prediction", predictions, allow_duplicates=True)
-        _give(new.named(table), out, as_json=as_json)
+        parts = {"prediction": predictions, "base": found.base, "answer": found.answer}
+        _give(new.named(_added_by_row(parts, names, added)), out, as_json=as_json)
         return
-    table = _shares_of(new, names, shares[0], top, levels)
+    table = _added_to_one(new, names, added[0], top, levels)
     if out is not None:
         write_rows(table, out)
     called = None if new.id is None else new.frame[new.id].iloc[0]
+    base, answer = float(found.base[0]), float(found.answer[0])
     if as_json:
         columns = table.to_dict("records")
         marked = {} if new.id is None else {"id": called}
-        show_json({"row": row, **marked, "prediction": predictions[0], "columns": columns})
+        told = {"prediction": predictions[0], "base": base, "answer": answer, "columns": columns}
+        show_json({"row": row, **marked, **told})
     elif out is None:
         name = "" if new.id is None else f" ({new.id} {_value(called)})"
-        title = f"row {row}{name}: {new.about['target']} = {_value(predictions[0])}"
-        lines = [(c, v, f"{s:+.4f}") for c, v, s in table.itertuples(index=False)]
-        show_table(["column", "value", "share"], lines, title)
+        what = "probability " if new.classes else ""
+        title = f"row {row}{name}: {new.about['target']} = {_value(predictions[0])}; {what}"
+        title += f"{answer:.4g}, and {base:.4g} for the average row"
+        tell(title)
+        lines = [(c, v, f"{s:+.4g}") for c, v, s in table.itertuples(index=False)]
+        show_table(["column", "value", "adds"], lines)
 
 
-def _shares_of(new: NewRows, names: list[str], shares: Any, top: int, levels: bool) -> Any:
-    """The columns that moved the first row farthest, with their values in the table."""
+def _added_by_row(parts: dict[str, Any], names: list[str], added: Any) -> Any:
+    """What columns add to each row, with the results in front under names of their own."""
     import pandas as pd
 
-    order = np.argsort(-np.abs(shares), kind="stable")[:top]
+    table = pd.DataFrame(added, columns=names)
+    for place, (name, values) in enumerate(parts.items()):
+        while name in table:
+            name += "_"
+        table.insert(place, name, values)
+    return table
+
+
+def _added_to_one(new: NewRows, names: list[str], added: Any, top: int, levels: bool) -> Any:
+    """The columns that add most to the first row, with their values in the table."""
+    import pandas as pd
+
+    order = np.argsort(-np.abs(added), kind="stable")[:top]
     origins = new.model.origins(levels=levels)
     values = [_value(new.frame[origins[j]].iloc[0]) for j in order]
     picked = [names[j] for j in order]
-    return pd.DataFrame({"column": picked, "value": values, "share": shares[order]})
+    return pd.DataFrame({"column": picked, "value": values, "adds": added[order]})
 
 
 # rows -------------------------------------------------------------------------------------------
@@ -199,7 +216,7 @@ class NewRows:
 
     @classmethod
     def read(
-        cls, model: Path, rows: Path, out: Path | None, reading: Reading, id_column: str | None
+        cls, model: Path, rows: Path, out: Path | None, reading: ReadOptions, id_column: str | None
     ) -> NewRows:
         """Model and table, once the output can be written."""
         from ejop.cli.models import load_model
