@@ -130,6 +130,36 @@ def page(records: Records) -> str:
     methods = runs.methods(METHODS)
     compared = [m for m in methods if m != SHELL]
     lines = [
+        *opening(),
+        *section("In short"),
+        f"Geometric mean of (error + {OFFSETS['error']}) over that of LightGBM. Ranks are among "
+        "ours in Python and the peers.",
+        "",
+        *summary(runs, compared, list(SETS), BASE),
+        *shell_line(runs, methods),
+        "Splits on which ours has the lower error, a tie as half a one:",
+        "",
+        *against(runs, compared),
+        *section("Not there yet"),
+        *missing(runs),
+        "",
+        *section("Errors"),
+        *per_set(runs, methods, list(SETS), "error"),
+        *chances(runs, methods, compared),
+        *closing(runs, methods),
+        *section("What ran"),
+        *origin(records, "ordinary"),
+        "",
+        *section("Faults and warnings"),
+        *troubles(records, runs.faults),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def opening() -> list[str]:
+    """What is compared, and what each method gets."""
+    return [
         "# Tables with text, gaps and dates",
         "",
         "`EJOPClassifier().fit(frame, y)` and `EGOPRegressor().fit(frame, y)` as they come, beside "
@@ -150,20 +180,12 @@ def page(records: Records) -> str:
         "one-hot encoding (levels of fewer than ten rows together) with gaps at the median. The "
         "command line reads the same rows from a CSV file.",
         "",
-        *section("In short"),
-        f"Geometric mean of (error + {OFFSETS['error']}) over that of LightGBM. Ranks are among "
-        "ours in Python and the peers.",
-        "",
-        *summary(runs, compared, list(SETS), BASE),
-        *shell_line(runs, methods),
-        "Splits on which ours has the lower error, a tie as half a one:",
-        "",
-        *against(runs, compared),
-        *section("Not there yet"),
-        *missing(runs),
-        "",
-        *section("Errors"),
-        *per_set(runs, methods, list(SETS), "error"),
+    ]
+
+
+def chances(runs: Runs, methods: list[str], compared: list[str]) -> list[str]:
+    """Probabilities and coverage."""
+    return [
         *section("Probabilities"),
         f"Geometric means of log loss + {OFFSETS['log_loss']} and calibration error + "
         f"{OFFSETS['ece']} %. The calibration error compares the largest probability with how "
@@ -183,6 +205,12 @@ def page(records: Records) -> str:
         "target, sizes in classes.",
         "",
         *coverages(runs, SETS),
+    ]
+
+
+def closing(runs: Runs, methods: list[str]) -> list[str]:
+    """Seconds and grids."""
+    return [
         *section("Seconds"),
         "By the clock, searches included; of all threads in brackets. What is compiled is compiled "
         "before, save for the command line, which starts a process for each call. Searches of "
@@ -196,14 +224,7 @@ def page(records: Records) -> str:
         "",
         *(f"- {TITLES[m]}: {GRIDS[m]}." for m in METHODS if m in GRIDS),
         "",
-        *section("What ran"),
-        *origin(records, "ordinary"),
-        "",
-        *section("Faults and warnings"),
-        *troubles(records, runs.faults),
-        "",
     ]
-    return "\n".join(lines)
 
 
 def shell_line(runs: Runs, methods: list[str]) -> list[str]:
