@@ -8,9 +8,13 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.datasets import load_wine
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.pipeline import make_pipeline
 
-from ejop import EGOPRegressor, EJOPClassifier
+from ejop import EGOP, EJOP, EGOPRegressor, EJOPClassifier, explain, importances
+from ejop.columns import ColumnPreparer
 from ejop.explanation import Explanation, contributions, feature_shares
+from ejop.rules import RidgeRule
 
 RNG = np.random.default_rng(0)
 
@@ -230,3 +234,132 @@ def test_an_explanation_is_an_array_where_one_is_wanted():
         found.of_output(0)
     with pytest.raises(ValueError, match="`library`='arrow' must be"):
         found.frame("arrow")
+
+
+# any model --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, np.asarray])
+def test_any_model_is_explained_by_asking_it(kind):
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    forest = RandomForestClassifier(20, random_state=0).fit(X.to_numpy(), y)
+
+    def asked(rows):
+        return forest.predict_proba(np.asarray(rows))
+
+    rows = kind(X[:7])
+    found = explain(asked, rows, baseline=kind(X[100:103]), output="all")
+    np.testing.assert_allclose(found.answer, asked(rows))
+    np.testing.assert_allclose(found.base, np.tile(asked(X[100:103]).mean(0), (7, 1)))
+    assert found.error.max() < 1e-12
+    assert found.values.shape == (7, 3, 13)
+
+
+def test_any_model_agrees_with_slow_shapley_values():
+    X = RNG.normal(size=(6, 4))
+    found = explain(lambda rows: pairs(rows)[:, 0], X[:3], baseline=X[5:])
+    for row, values in zip(X[:3], found.values, strict=True):
+        np.testing.assert_allclose(values, shapley(pairs, X[5], row), atol=1e-12)
+
+
+def test_tables_with_text_go_to_the_model_as_they_are():
+    X, y = table(120, 0)
+    steps = make_pipeline(ColumnPreparer(), RandomForestClassifier(10, random_state=0))
+    model = steps.fit(X, y > 1)
+    found = explain(model, X[:4], baseline=X[50:55])
+    assert found.names == list(X.columns)
+    assert found.error.max() < 1e-12
+    assert found.outputs == model.predict(X[:4]).tolist()
+    with pytest.raises(ValueError, match="pass rows of the same columns"):
+        explain(model, X[:4], baseline=X[["age"]])
+    with pytest.raises(TypeError, match="neither predicts nor can be called"):
+        explain(3, X)
+
+
+def test_own_predictors_explain_themselves(real):
+    X, _ = table(5, 1)
+    np.testing.assert_allclose(explain(real, X).values, real.explain(X, n_orders=2).values)
+
+
+# importances ------------------------------------------------------------------------------------
+
+
+def test_error_bars_hold_what_other_draws_give():
+    """Half and half: the spread over draws is that of the error bars."""
+
+    def draw(seed):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(200, 3))
+        y = X[:, 0] + X[:, 1] + rng.normal(size=200)
+        return EGOPRegressor(RidgeRule(2), random_state=0).fit(X, y).importances()
+
+    found = [draw(seed) for seed in range(12)]
+    shares = np.array([one.values for one in found])
+    spread = shares[:, :2].std(0, ddof=1).mean()
+    told = np.array([one.stderr[:2] for one in found]).mean()
+    assert 0.6 < told / spread < 1.8
+    inside = [(low <= 0.5) & (high >= 0.5) for one in found for low, high in one.interval()[:2]]
+    assert np.mean(inside) > 0.7
+
+
+def test_importances_are_a_table_with_ranks(real):
+    found = real.importances(n_groups=5)
+    np.testing.assert_allclose(found.values, real.feature_importances_)
+    assert found.values.sum() == pytest.approx(1)
+    assert found.refits.shape == (5, 4)
+    frame = found.frame()
+    assert frame["column"].tolist()[:2] in (["sex", "age"], ["age", "sex"])
+    assert frame["rank"].tolist() == [1, 2, 3, 4]
+    assert ((frame["low"] <= frame["importance"]) & (frame["importance"] <= frame["high"])).all()
+    assert frame["sure"].between(0, 1).all()
+    assert frame["column"].iloc[-1] == "none"
+    np.testing.assert_array_equal(importances(real, 5).values, found.values)
+    np.testing.assert_array_equal(real.feature_importances_stderr_, real.importances().stderr)
+
+
+def test_a_refit_to_all_rows_is_the_fit(real):
+    function = real.rule_.function_
+    again = real.rule_.refitted(np.arange(len(function.X_)))
+    np.testing.assert_allclose(
+        again.model_values(function.X_[:20]),
+        function.model_values(function.X_[:20]),
+        rtol=0.02,
+        atol=0.05,
+    )
+
+
+def test_importances_need_a_predictor_that_can_be_refitted(real):
+    X, y = load_wine(return_X_y=True)
+    with pytest.raises(TypeError, match="RandomForestClassifier cannot be fitted again"):
+        importances(RandomForestClassifier(2).fit(X, y))
+    with pytest.raises(ValueError, match="`n_groups`=1 must lie between 2 and 150"):
+        real.importances(n_groups=1)
+    with pytest.raises(ValueError, match="`coverage` must lie between 0 and 1"):
+        real.importances(2).interval(2)
+
+
+# distances --------------------------------------------------------------------------------------
+
+
+def test_squared_distances_split_by_columns(real):
+    X, _ = table(6, 1)
+    found = real.why_near(X[:3], X[3:])
+    Z = real.transform(X)
+    np.testing.assert_allclose(found.answer, ((Z[:3] - Z[3:]) ** 2).sum(1))
+    assert found.error.max() < 1e-10
+    assert found.names == ["sex", "age", "town", "none"]
+    assert len(real.why_near(X[:1], X[3:])) == 3
+    with pytest.raises(ValueError, match="`x` has 2 rows and `z` 3"):
+        real.why_near(X[:2], X[3:])
+
+
+# functions of one's own -------------------------------------------------------------------------
+
+
+def test_a_callable_is_a_function():
+    X = RNG.normal(size=(80, 3))
+    found = EGOP(lambda rows: rows[:, 0] ** 2 + rows[:, 1], random_state=0).fit(X, X[:, 0])
+    assert found.feature_importances_[2] == 0
+    assert f"{6 * 80:,} predictions in all" in str(found.plan_)
+    with pytest.raises(ValueError, match="predicts 1 outputs and the targets have 2"):
+        EJOP(lambda rows: rows[:, 0]).fit(X, X[:, 0] > 0)

@@ -18,6 +18,8 @@ _HOMES = {
     "EJOPClassifier": "ejop.estimators",
     "egop_matrix": "ejop.estimators",
     "ejop_matrix": "ejop.estimators",
+    "explain": "ejop.explanation",
+    "importances": "ejop.explanation",
     "initialize": "ejop.learners",
     "Device": "ejop.sums.engine",
     "KNeighborsRule": "ejop.rules",
@@ -40,6 +42,8 @@ __all__ = [
     "__version__",
     "egop_matrix",
     "ejop_matrix",
+    "explain",
+    "importances",
     "initialize",
     "outer_product",
 ]

@@ -62,6 +62,7 @@ class OuterProductEstimator(LinearMetricEstimator):
         "function": [
             StrOptions({"kernel", "ball", "knn", "ridge"}),
             HasMethods(["fit", "predict"]),
+            callable,
         ],
         "bandwidth": [_POSITIVE, StrOptions({"auto"})],
         "step": [_POSITIVE, StrOptions({"auto", "analytic"}), "array-like"],

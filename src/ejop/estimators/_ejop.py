@@ -31,8 +31,10 @@ class EJOP(OuterProductEstimator):
         Estimate of f: a Gaussian smoother, the mean over a ball, the mean of the 15 nearest rows,
         kernel ridge at 1.5 times the bandwidth of its smallest leave-one-out loss
         (``RidgeFunction(widening=1.5)``), an object of :mod:`ejop.functions` with settings of its
-        own, or any scikit-learn model (cloned and fitted; put a fitted one in
-        :class:`sklearn.frozen.FrozenEstimator` to keep it).
+        own, any scikit-learn model (cloned and fitted; put a fitted one in
+        :class:`sklearn.frozen.FrozenEstimator` to keep it), or a callable that is f itself. A model
+        takes 2 n_features predictions for each query: ``n_queries`` bounds that, ``plan_`` counts
+        it.
     bandwidth : float or "auto", default="auto"
         Scale of "kernel", "ball" and "ridge". "auto": 1.3 times the widest whose leave-one-out loss
         of f is within one standard error of the best, over multiples of the median

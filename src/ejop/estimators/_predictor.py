@@ -33,11 +33,14 @@ from ejop.estimators._linear import LinearMetricEstimator
 from ejop.executors.expectation import Averager, Terms
 from ejop.executors.threads import at_most, computing
 from ejop.explanation import (
+    GROUPS,
     ROWS,
     ColumnChanges,
     Explanation,
+    Importances,
     column_changes,
     contributions,
+    deleted_groups,
     feature_shares,
     shown_rows,
 )
@@ -476,24 +479,74 @@ class Predictor(LinearMetricEstimator):
                 f"rule={self.rule!r} answers by near rows, whose answers jump; its importances are "
                 "those of the metric, feature_importances_."
             )
-        function, rng = self.rule_.function_, np.random.default_rng(0)
-        weights = function.sample_weight_
-        p = None if weights is None else weights / weights.sum()
-        n = len(function.X_)
-        rows, others = (
-            function.X_[rng.choice(n, min(n_rows, n), replace=n_rows > n or p is not None, p=p)]
-            for _ in range(2)
-        )
-        d, units = rows.shape[1], 1.0
-        if not isinstance(self, ClassifierMixin):
-            units = np.sqrt(function.summary_.Y.variance)
-        groups = np.arange(d) if self.preparer_ is None else self.preparer_.groups_
-        width = d if self.preparer_ is None else self.preparer_.n_groups
-        (engine, *_), _ = engines_for(self.device, rows)
+        (engine, *_), _ = engines_for(self.device, self.rule_.function_.X_)
         with at_most(self.n_jobs):
-            changed = partial(function.changed, engine=engine)
-            values = function.model_values(rows, engine)
-            return column_changes(changed, values, rows, others, groups, width, units)
+            return self._changes(self.rule_.function_, *self._changed_rows(n_rows), engine)
+
+    def _changed_rows(self, n_rows: int) -> Pair:
+        """Scaled training rows, and for each another whose values it takes."""
+        function, rng = self.rule_.function_, np.random.default_rng(0)
+        weights, n = function.sample_weight_, len(function.X_)
+        p = None if weights is None else weights / weights.sum()
+        size, again = min(n_rows, n), p is not None
+        rows, others = (function.X_[rng.choice(n, size, replace=again, p=p)] for _ in range(2))
+        return rows, others
+
+    def _changes(
+        self, function: Any, rows: NDArray, others: NDArray, engine: Engine = HOST
+    ) -> ColumnChanges:
+        """Changes of a function of scaled rows."""
+        units = 1.0
+        if not isinstance(self, ClassifierMixin):
+            units = np.sqrt(self.rule_.function_.summary_.Y.variance)
+        groups, width = np.arange(rows.shape[1]), rows.shape[1]
+        if self.preparer_ is not None:
+            groups, width = self.preparer_.groups_, self.preparer_.n_groups
+        changed = partial(function.changed, engine=engine)
+        values = function.model_values(rows, engine)
+        return column_changes(changed, values, rows, others, groups, width, units)
+
+    @computing
+    def importances(self, n_groups: int = GROUPS, n_rows: int = ROWS) -> Importances:
+        """Importances of the columns with error bars that know that f was estimated.
+
+        f is fitted again without each group of rows in turn, at the settings that were chosen, in
+        closed form: some ten times the time of its last step.
+
+        Parameters
+        ----------
+        n_groups : int, default=10
+        n_rows : int, default=256
+            Rows that are changed, see :meth:`column_changes`.
+
+        Returns
+        -------
+        importances : Importances
+            ``values``, ``stderr``, ``interval(coverage)``, ``frame()``.
+        """
+        changes = self.column_changes(n_rows)
+        n = len(self.rule_.function_.X_)
+        if not 2 <= n_groups <= n // 2:
+            raise ValueError(f"`n_groups`={n_groups} must lie between 2 and {n // 2} for {n} rows.")
+
+        pairs = self._changed_rows(n_rows)  # the same for all, which differ by their f alone
+
+        def shares(rows: NDArray) -> NDArray:
+            return self._by_column(self._changes(self.rule_.refitted(rows), *pairs).by_feature())
+
+        with at_most(self.n_jobs):
+            refits, error = deleted_groups(shares, n, n_groups, np.random.default_rng(1))
+        values = self._by_column(changes.by_feature())
+        over_rows = changes.stderr()
+        if len(over_rows) != len(values):  # directions of sparse rows
+            over_rows = np.zeros(len(values))
+        names = list(map(str, self._column_names(len(values))))
+        return Importances(names, values, np.hypot(error, over_rows), refits)
+
+    @property
+    def feature_importances_stderr_(self) -> NDArray:
+        """Standard error of each share, (n_features,), see :meth:`importances`."""
+        return self.importances().stderr
 
     def _forget(self) -> None:
         """Drop all that an earlier fit has learned."""
@@ -738,6 +791,34 @@ class Predictor(LinearMetricEstimator):
             )
         rows = self.rule_.function_.X_
         return rows[np.random.default_rng(0).permutation(len(rows))[:BASELINES]]
+
+    def why_near(self, x: ArrayLike, z: ArrayLike) -> Explanation:
+        """Why rows are near, or far: the squared distance of each pair, split by columns exactly.
+
+        With d the difference of two prepared rows and M the metric, column j has d_j (M d)_j; the
+        shares add up to d^T M d. One that is negative makes up for others: along correlated
+        columns.
+
+        Parameters
+        ----------
+        x, z : array-like or table of shape (n_pairs, n_features)
+            A row of either may stand beside many of the other.
+
+        Returns
+        -------
+        explanation : Explanation
+            ``values`` (n_pairs, n_features) that add up to ``answer``, the squared distances.
+        """
+        a, b = self._scaled_rows(x), self._scaled_rows(z)
+        if len(a) != len(b) and 1 not in (len(a), len(b)):
+            raise ValueError(
+                f"`x` has {len(a)} rows and `z` {len(b)}; pass as many, or one row of either."
+            )
+        apart = a - b
+        there = project(apart, self.components_)
+        shares = self._by_column(apart * (there @ self.components_))
+        names = list(map(str, self._column_names(shares.shape[1])))
+        return Explanation(shares, np.zeros(len(apart)), (there**2).sum(1), names)
 
     def _mapped(self, X: ArrayLike) -> NDArray:
         return project(self.scale_rows(X), self.components_)

@@ -52,6 +52,8 @@ class Member:
     round : int
         Outer products that made the map: 0 for none.
     bandwidth, penalty : float
+    first : tuple of float
+        Bandwidth and penalty of the machine whose derivatives made the map.
     L : ndarray of shape (d,) or (d, d), or None
         The map.
     coefficients : ndarray of shape (n_centers, n_outputs)
@@ -67,6 +69,7 @@ class Member:
     round: int
     bandwidth: float
     penalty: float
+    first: tuple[float, float]
     L: NDArray | None
     coefficients: NDArray
     centers: NDArray | None

@@ -28,7 +28,8 @@ class ModelFunction(Function):
 
     Parameters
     ----------
-    estimator : scikit-learn classifier or regressor
+    estimator : scikit-learn classifier or regressor, or callable
+        A callable is f itself: it takes rows (m, d) and gives (m,) or (m, n_outputs).
 
     Examples
     --------
@@ -51,6 +52,11 @@ class ModelFunction(Function):
     def solve(self, engine: Engine) -> None:
         """Fit the model."""
         sample_weight = self.sample_weight_
+        self._asked = callable(self.estimator) and not hasattr(self.estimator, "predict")
+        if self._asked:
+            self._classifier, self.estimator_ = False, self.estimator
+            self._require_outputs()
+            return
         if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
             raise TypeError(
                 f"`estimator` must be an instance of a scikit-learn model, got {self.estimator!r}."
@@ -77,6 +83,10 @@ class ModelFunction(Function):
                     raise TypeError(f"{self.estimator!r} does not take `sample_weight`.")
                 kwargs["sample_weight"] = sample_weight
             self.estimator_ = clone(self.estimator).fit(self.X_, target, **kwargs)
+        self._require_outputs()
+
+    def _require_outputs(self) -> None:
+        """Refuse a model whose answers do not match the targets."""
         outputs = self.model_values(self.X_[:1]).shape[1]
         if outputs != self.n_outputs_:
             raise ValueError(
@@ -97,7 +107,7 @@ class ModelFunction(Function):
             X = pd.DataFrame(X, columns=names)
         if self._classifier:
             return np.asarray(self.estimator_.predict_proba(X))
-        values = np.asarray(self.estimator_.predict(X))
+        values = np.asarray(self.estimator_(X) if self._asked else self.estimator_.predict(X))
         return values[:, None] if values.ndim == 1 else values
 
     def form(self, request: Request) -> Form:

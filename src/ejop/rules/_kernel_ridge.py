@@ -19,7 +19,16 @@ from ejop.functions import AverageFunction, Member
 from ejop.neighbors import Votes
 from ejop.rows import Block, Summary, whole_block
 from ejop.rules._calibration import CALIBRATIONS, LOSSES, loss_of
-from ejop.rules._machines import FOLDS, MAPS, Candidate, Known, Regression, coefficients, judged
+from ejop.rules._machines import (
+    FOLDS,
+    MAPS,
+    Candidate,
+    Known,
+    Regression,
+    coefficients,
+    judged,
+    learned_map,
+)
 from ejop.rules._rule import Kth, Rule
 from ejop.scaling import QuantileColumns
 from ejop.sums.engine import HOST, Engine, engines_for
@@ -214,6 +223,7 @@ class MachineSearch:
             found.round,
             setting.h,
             setting.penalty,
+            (found.settings[0].h, found.settings[0].penalty),
             None if found.L is None else self.engine.to_host(found.L),
             self.engine.to_host(a),
             centers,
@@ -438,6 +448,29 @@ class RidgeRule(Rule):
     def answers(self, values: NDArray) -> NDArray:
         """What is told of values: probabilities, or the values of real targets, (m, n_outputs)."""
         return values if self.kind_ == "real" else self.shares(values)
+
+    def refitted(self, rows: NDArray, seed: int = 0) -> AverageFunction:
+        """The same machines for some of the rows, at the settings that were chosen; their maps are
+        learned anew, so that two refits differ as fits to two draws do."""
+        f = self.function_
+        w = None if f.sample_weight_ is None else f.sample_weight_[rows]
+        block = whole_block(f.X_[rows], f.Y_[rows].astype(np.float64), w)
+        summary = Summary.of(block)
+        w = None if w is None else w / w.mean()
+        R, rng = block.Y - summary.prior, np.random.default_rng(seed)
+        problems = {
+            name: Regression(f.prepared(block.X, name), R, w)
+            for name in {member.preparation for member in f.members_}
+        }
+        members = []
+        for member in f.members_:
+            problem, L = problems[member.preparation], None
+            if member.L is not None:
+                L = learned_map(problem, member.kernel, member.first, member.diagonal, rng)
+            setting = member.kernel, member.bandwidth, member.penalty
+            a = coefficients(problem.under(L), *setting)
+            members.append(replace(member, L=L, coefficients=a, centers=None))
+        return AverageFunction().of(members, f.quantiles_, block, summary)
 
     def score_limit(self, scores: NDArray, coverage: float) -> NDArray:
         """Score that a share of honest predictions does not exceed, the last added for safety.

@@ -363,6 +363,19 @@ def coefficients(problem: Regression, kernel: str, h: float, penalty: float) -> 
     return problem.solution(problem.factor(matrix(centers, D, h, keep=False), penalty))
 
 
+def learned_map(
+    problem: Regression,
+    kernel: str,
+    setting: tuple[float, float],
+    diagonal: bool,
+    rng: np.random.Generator,
+) -> Any:
+    """The map that the derivatives of a machine without one make."""
+    h, penalty = setting
+    a = coefficients(problem, kernel, h, penalty)
+    return root(problem.engine, outer_product(problem, kernel, h, a, rng), diagonal)
+
+
 def solved(problem: Regression, kernel: str, h: float, penalty: float) -> Callable[[Any], Any]:
     """A machine as a function of mapped rows."""
     a = coefficients(problem, kernel, h, penalty)

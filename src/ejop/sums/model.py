@@ -28,7 +28,11 @@ class ModelForm(Form):
         super().__init__(function, request)
         self.kind = np.dtype(np.float64)
         size = 2 * self.d * (self.d * 8 + 3 * self.c * 8)
-        self.notes = (f"{2 * self.d} shifted copies of each block are predicted at once",)
+        n = request.n_queries
+        self.notes = (
+            f"{2 * self.d} shifted copies of each block are predicted at once"
+            + (f", {2 * self.d * n:,} predictions in all" if n else ""),
+        )
         self.cost = Cost("model", size)
         self._tiles = (None,)
 
