@@ -86,6 +86,7 @@ KINDS = {
     "amounts": (np.array([f"${i:,}.50" for i in range(1000, 1000 + N)]), "number"),
     "shares": (np.array([f"{i * i} %" for i in range(N)]), "number"),
     "numbers and NA": (np.array(["NA", *(f"{i}.5" for i in range(N - 1))]), "number"),
+    "whole numbers and NA": (["1", "2", "NA"] * 20, "number"),
     "dates": (np.datetime64("2020-01-01") + np.arange(N) * 3, "date"),
     "dates of Python": ([datetime.date(2020, 1, 1 + i % 28) for i in range(N)], "date"),
     "dates as text": (np.array([f"2020-01-{1 + i % 28:02d}" for i in range(N)]), "date"),
@@ -420,6 +421,7 @@ def test_other_spellings_of_the_same_are_followed(fitted):
         seen=new["seen"].astype(str),
         sex="  " + new["sex"] + " ",
         age=new["age"].astype(str).replace("nan", "NA"),
+        town=new["town"].str.upper(),
     )
     np.testing.assert_allclose(fitted.transform(other), there)
 

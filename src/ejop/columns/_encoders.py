@@ -182,6 +182,9 @@ class CategoryColumn(Column):
         n = len(self.levels)
         places = {level: place for place, level in enumerate(self.levels)}
         places |= dict.fromkeys(self.rare, n)
+        loose = {level.lower(): place for level, place in places.items()}
+        if len(loose) == len(places):  # true is also True where no two levels differ by that
+            places = {x: loose[x.lower()] for x in cells.levels or [] if x.lower() in loose}
         levels, counts = cells.levels or [], cells.counts()
         new = [x for x, k in zip(levels, counts, strict=True) if k and x not in places]
         if new:

@@ -27,6 +27,7 @@ from ejop.columns._parsing import (
     are_whole,
     date_format,
     number_format,
+    read_numbers,
 )
 from ejop.columns._tables import Cells
 
@@ -132,11 +133,11 @@ class Judge:
             return self._grades(name, cells, forced)
         present = cells.without(MISSING_WORDS)
         levels = present.levels or []
-        form = number_format(levels)
-        if form is not None and not are_codes(levels):
-            few = len(levels) <= self.max_levels
-            if not (self.typed and few and are_whole(levels)):
-                return self._numbers(name, present.mapped(form.read(levels)), forced, form)
+        read = read_numbers(levels)
+        if read is not None and not are_codes(levels):
+            whole = len(levels) == len(cells.levels or []) and are_whole(levels)
+            if not (self.typed and whole and len(levels) <= self.max_levels):
+                return self._numbers(name, present.mapped(read[1]), forced, read[0])
         dates = date_format(levels)
         if dates is not None:
             return self._dates(name, present.mapped(dates.read(levels), "date"), forced, dates)

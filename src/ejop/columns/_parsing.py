@@ -58,6 +58,10 @@ class NumberFormat:
         return np.array([self._value(text) for text in texts], dtype=np.float64)
 
     def _value(self, text: str) -> float:
+        if self.decimal == "," and "." not in text:  # the quick way for most
+            plain = _plain(text.replace(",", "."))
+            if plain == plain:
+                return plain
         found = _MARKED.fullmatch(text)
         if found is None or {_unit(found)} - {"", self.unit}:
             return np.nan
@@ -114,11 +118,16 @@ def number_format(texts: Sequence[str]) -> NumberFormat | None:
     >>> number_format(["12", "many"]) is None
     True
     """
-    for some in (texts[:_LOOK], texts):
-        found = _number_format(some)
-        if found is None or np.isnan(found.read(some)).any():
-            return None
-    return found
+    found = read_numbers(texts)
+    return None if found is None else found[0]
+
+
+def read_numbers(texts: Sequence[str]) -> tuple[NumberFormat, NDArray] | None:
+    """The way in which all texts are numbers, and the numbers; None where there is none."""
+    if len(texts) > _LOOK and _number_format(texts[:_LOOK]) is None:
+        return None
+    form = _number_format(texts)
+    return None if form is None else (form, form.read(texts))
 
 
 def _number_format(texts: Sequence[str]) -> NumberFormat | None:
