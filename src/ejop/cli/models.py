@@ -20,6 +20,7 @@ from ejop.cli.options import counted, in_words, say
 from ejop.cli.reading import PLAIN, ReadOptions
 from ejop.cli.tables import BOOLEANS, is_plain, read_table, without_label_words
 from ejop.cli.training import TrainingTable, told_by_us
+from ejop.explanation import FEWEST
 from ejop.unpacking import check_unpacked, parsing
 from ejop.writing import replacing
 
@@ -95,9 +96,13 @@ class SavedModel:
         predictor, stderr = self.predictor, None
         names, used = self.names(levels=levels)
         if predictor.rule_.chooses:
-            changes = predictor.column_changes()
-            values = changes.by_feature() if levels else changes.importances()
-            stderr = None if levels else changes.stderr()
+            if levels:
+                values = predictor.column_changes().by_feature()
+            elif len(predictor.kept_) < FEWEST:
+                values = predictor.feature_importances_
+            else:
+                shares = predictor.importances()
+                values, stderr = shares.values, shares.stderr
         else:
             values = predictor.metric_importances_ if levels else predictor.feature_importances_
         found = []

@@ -33,6 +33,7 @@ from ejop.estimators._linear import LinearMetricEstimator
 from ejop.executors.expectation import Averager, Terms
 from ejop.executors.threads import at_most, computing
 from ejop.explanation import (
+    FEWEST,
     GROUPS,
     ROWS,
     ColumnChanges,
@@ -507,7 +508,7 @@ class Predictor(LinearMetricEstimator):
         return column_changes(changed, values, rows, others, groups, width, units)
 
     @computing
-    def importances(self, n_groups: int = GROUPS, n_rows: int = ROWS) -> Importances:
+    def importances(self, n_groups: int | None = None, n_rows: int = ROWS) -> Importances:
         """Importances of the columns with error bars that know that f was estimated.
 
         f is fitted again without each group of rows in turn, at the settings that were chosen, in
@@ -515,7 +516,8 @@ class Predictor(LinearMetricEstimator):
 
         Parameters
         ----------
-        n_groups : int, default=10
+        n_groups : int, optional
+            Ten by default, fewer for fewer than twenty rows; four rows are needed.
         n_rows : int, default=256
             Rows that are changed, see :meth:`column_changes`.
 
@@ -526,16 +528,22 @@ class Predictor(LinearMetricEstimator):
         """
         changes = self.column_changes(n_rows)
         n = len(self.rule_.function_.X_)
+        if n < FEWEST:
+            raise ValueError(
+                f"{n} rows cannot be left out in groups; at least {FEWEST} are needed."
+            )
+        n_groups = min(GROUPS, n // 2) if n_groups is None else n_groups
         if not 2 <= n_groups <= n // 2:
             raise ValueError(f"`n_groups`={n_groups} must lie between 2 and {n // 2} for {n} rows.")
 
         pairs = self._changed_rows(n_rows)  # the same for all, which differ by their f alone
 
-        def shares(rows: NDArray) -> NDArray:
-            return self._by_column(self._changes(self.rule_.refitted(rows), *pairs).by_feature())
+        def shares(function: Any) -> NDArray:
+            return self._by_column(self._changes(function, *pairs).by_feature())
 
         with at_most(self.n_jobs):
-            refits, error = deleted_groups(shares, n, n_groups, np.random.default_rng(1))
+            rng = np.random.default_rng(1)
+            refits, error = deleted_groups(self.rule_.refitted, shares, n, n_groups, rng)
         values = self._by_column(changes.by_feature())
         over_rows = changes.stderr()
         if len(over_rows) != len(values):  # directions of sparse rows

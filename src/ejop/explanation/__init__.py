@@ -1,12 +1,13 @@
 """What an answer depends on: how far it changes with each column."""
 
 from ejop.explanation._changes import ROWS, ColumnChanges, column_changes
-from ejop.explanation._importances import GROUPS, Importances, deleted_groups
+from ejop.explanation._importances import FEWEST, GROUPS, Importances, deleted_groups
 from ejop.explanation._models import explain, importances
 from ejop.explanation._result import Explanation, number_of, shown_rows
 from ejop.explanation._walks import ORDERS, contributions, feature_shares
 
 __all__ = [
+    "FEWEST",
     "GROUPS",
     "ORDERS",
     "ROWS",

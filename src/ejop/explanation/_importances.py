@@ -10,8 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from ejop.executors.threads import in_threads
+
 #: groups of rows that are left out in turn
 GROUPS = 10
+#: rows that can be left out in two groups
+FEWEST = 4
 #: rows that are refitted, at the most: of more a sample, whose errors are scaled
 MOST_ROWS = 1500
 
@@ -91,14 +95,18 @@ class Importances:
 
 
 def deleted_groups(
-    shares: Callable[[NDArray], NDArray], n: int, n_groups: int, rng: np.random.Generator
+    refit: Callable[[NDArray], Any],
+    shares: Callable[[Any], NDArray],
+    n: int,
+    n_groups: int,
+    rng: np.random.Generator,
 ) -> tuple[NDArray, NDArray]:
     """Shares without each group of rows, and the standard error that they tell of.
 
     Parameters
     ----------
-    shares : callable
-        ``shares(rows)`` are those of a fit to some rows.
+    refit, shares : callable
+        ``shares(refit(rows))`` are those of a fit to some rows.
     n : int
         Rows; of more than 1,500 a sample is used, and the error is scaled by its size.
     n_groups : int
@@ -106,6 +114,8 @@ def deleted_groups(
     """
     rows = rng.permutation(n)[:MOST_ROWS]
     groups = np.arange(len(rows)) % n_groups
-    found = np.array([shares(np.sort(rows[groups != g])) for g in range(n_groups)])
+    kept = [np.sort(rows[groups != g]) for g in range(n_groups)]
+    refits = in_threads(refit, kept, operations=n_groups * float(len(rows)) ** 3)
+    found = np.array([shares(one) for one in refits])
     squares = ((found - found.mean(0)) ** 2).sum(0) * (n_groups - 1) / n_groups
     return found, np.sqrt(squares * len(rows) / n)

@@ -11,7 +11,7 @@ from sklearn.base import is_classifier
 
 from ejop._sklearn import take_rows
 from ejop.columns import is_table, open_table
-from ejop.explanation._importances import GROUPS, Importances
+from ejop.explanation._importances import Importances
 from ejop.explanation._result import Explanation, number_of, shown_rows
 from ejop.explanation._walks import ORDERS, orders_of
 
@@ -99,15 +99,15 @@ def explain(
     return _chosen(model, _with_rows(found, X), output)
 
 
-def importances(model: Any, n_groups: int = GROUPS) -> Importances:
+def importances(model: Any, n_groups: int | None = None) -> Importances:
     """Importances of the columns of a fitted predictor, with error bars; the same as
     ``model.importances()``.
 
     Parameters
     ----------
     model : fitted EJOPClassifier or EGOPRegressor, or a pipeline that ends in one
-    n_groups : int, default=10
-        Groups of rows that are left out in turn.
+    n_groups : int, optional
+        Groups of rows that are left out in turn; ten by default.
 
     Returns
     -------

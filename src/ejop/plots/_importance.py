@@ -38,8 +38,9 @@ class ImportanceDisplay(Display):
     feature_names : sequence of str, optional
         x0, x1, ... by default.
     stderr : array-like of shape (n_features,), optional
-        Standard errors, drawn as bars. ``from_estimator`` takes those over the rows that were
-        changed, or over the entries of the diagonal, to first order and as if independent.
+        Standard errors, drawn as bars. ``from_estimator`` takes those of refits for kernel machines
+        (see ``importances()``), for metrics those over the entries of the diagonal, to first order
+        and as if independent.
     class_importances : array-like of shape (n_classes, n_features), optional
         How ``importances`` divide among the classes.
     classes : sequence, optional

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ejop.explanation import FEWEST
 from ejop.plots.fitted import Fitted
 
 
@@ -70,7 +72,17 @@ def _of_changes(source: Fitted, levels: bool) -> Shares:
         return Shares(source.names, changes.by_feature())
     by_output = changes.by_output() if changes.total > 0 and changes.squares.shape[1] > 1 else None
     names = None if by_output is None else source.output_names()
-    return Shares(source.columns, changes.importances(), changes.stderr(), by_output, names)
+    values = changes.importances()
+    return Shares(
+        source.columns, values, _refitted_stderr(source.model, len(values)), by_output, names
+    )
+
+
+def _refitted_stderr(model: Any, width: int) -> NDArray | None:
+    """Standard errors that know that f was estimated; None of directions, and of very few rows."""
+    if len(model.rule_.function_.X_) < FEWEST or width != model.n_features_in_:
+        return None
+    return model.importances().stderr
 
 
 def _diagonal(source: Fitted) -> NDArray:
