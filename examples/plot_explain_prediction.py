@@ -2,8 +2,8 @@
 Explaining a prediction
 =======================
 
-``explain`` gives the first-order share of each feature in a prediction: the derivative of the
-predicted class along the feature times the feature's distance from its mean.
+``explain`` says what each feature adds on the way from the average row to this one, in shares of
+the votes. Base and contributions add up to the answer.
 """
 
 import matplotlib.pyplot as plt
@@ -30,13 +30,15 @@ print("votes:", proba[row].round(2), "predicted:", model.predict(B)[row], "true:
 # %%
 # What spoke for the predicted class (right) and what against it (left):
 
-shares = model.explain(B)[row]
+explanation = model.explain(B.iloc[[row]])
+shares = explanation[0]
+print(f"{explanation.base[0]:.2f} for the average row, {explanation.answer[0]:.2f} for this one")
 order = np.argsort(-np.abs(shares))[:8][::-1]
 figure, ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
 colours = np.where(shares[order] > 0, "#0072B2", "#D55E00")
 ax.barh(X.columns[order], shares[order], color=colours)
 ax.axvline(0, color="0.3", lw=1)
-ax.set_xlabel("share in the prediction")
+ax.set_xlabel("adds to the share of the votes")
 ax.set_title(f"Test row {B.index[row]}, predicted class {model.predict(B)[row]}")
 plt.show()
 
