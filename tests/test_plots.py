@@ -6,6 +6,8 @@ import warnings
 
 import matplotlib
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 matplotlib.use("Agg")
@@ -19,16 +21,22 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from ejop import EGOP, EJOP, EGOPRegressor, EJOPClassifier
 from ejop.executors.expectation import jacobian
+from ejop.explanation import Explanation
 from ejop.plots import (
+    AnswerDisplay,
+    ContributionDisplay,
     ConvergenceDisplay,
+    EffectDisplay,
     ImportanceDisplay,
     MetricDisplay,
     NeighborsDisplay,
+    PairDisplay,
     ProjectionDisplay,
     SpectrumDisplay,
 )
 from ejop.plots.fitted import fitted
 from ejop.plots.shares import shares_of
+from ejop.plots.values import read_values, value_text
 
 QUICK = {"rule": "knn", "function": "kernel", "random_state": 0, "validation": 0.5}
 
@@ -177,6 +185,7 @@ def test_importances_are_named_sorted_and_divide_among_classes(classifier):
     assert display.ax_.get_xlabel() == "share of all change of the answer, %"
 
 
+@pytest.mark.filterwarnings("ignore:the standard deviations of the columns")
 @pytest.mark.parametrize("model", [EJOP(), EJOPClassifier(scale="none", **QUICK)], ids=str)
 def test_importances_are_those_of_the_model(wine, model):
     """The columns are not scaled: the diagonal alone would be in their units."""
@@ -413,6 +422,262 @@ def test_convergence_needs_an_objective(classifier):
         ConvergenceDisplay.from_estimator(classifier)
     with pytest.raises(ValueError, match="is empty"):
         ConvergenceDisplay({})
+
+
+# explanations -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def people():
+    """Text, gaps, dates and numbers written as text, and what they decide."""
+    rng = np.random.default_rng(0)
+    n = 200
+    X = pd.DataFrame(
+        {
+            "sex": rng.choice(["f", "m"], n),
+            "age": rng.normal(40, 10, n),
+            "town": rng.choice(["a", "b", None], n),
+            "fare": [f"{x:.2f}".replace(".", ",") for x in rng.lognormal(3, 0.5, n)],
+            "seen": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 99, n), unit="D"),
+        }
+    )
+    X.loc[::9, "age"] = np.nan
+    return X, (X["sex"] == "m") * 2.0 + (X["age"].fillna(40) - 40) / 10
+
+
+@pytest.fixture(scope="module")
+def real(people):
+    return EGOPRegressor(random_state=0).fit(*people)
+
+
+@pytest.fixture(scope="module")
+def machines(wine):
+    return EJOPClassifier(random_state=0).fit(*wine)
+
+
+@pytest.mark.parametrize("top", [1, 2, 3, 10])
+def test_bars_lead_from_base_to_answer(real, people, top):
+    X, _ = people
+    display = drawn(AnswerDisplay.from_estimator(real, X, 7, top=top))
+    frame, found = display.frame(), real.explain(X.iloc[[7]])
+    assert display.base == pytest.approx(found.base[0])
+    assert display.answer == pytest.approx(real.predict(X.iloc[[7]])[0])
+    assert display.base + frame["contribution"].sum() == pytest.approx(display.answer)
+    assert frame["start"].iloc[0] == display.base
+    assert frame["start"].tolist()[1:] == frame["end"].tolist()[:-1]
+    own = frame[~frame["column"].str.endswith("others")]
+    assert own["contribution"].abs().is_monotonic_decreasing
+    for name, value, share in own[["column", "value", "contribution"]].itertuples(index=False):
+        assert share == pytest.approx(found[0, found.names.index(name)], abs=1e-9)
+        assert value == value_text(X[name][7])
+    assert (len(own) == len(frame)) == (top >= 4)  # one other has a bar of its own
+
+
+def test_answers_of_classes_arrays_and_pipelines(machines, wine):
+    X, y = wine
+    display = drawn(AnswerDisplay.from_estimator(machines, X, -1))
+    assert display.outcome == f"probability of class {machines.predict(X.iloc[[-1]])[0]}"
+    other = AnswerDisplay.from_estimator(machines, X, -1, output="barolo")
+    assert other.outcome == "probability of class barolo"
+    assert other.answer == pytest.approx(machines.predict_proba(X.iloc[[-1]])[0, 1])
+    pipe = make_pipeline(StandardScaler(), EGOPRegressor(random_state=0))
+    pipe.fit(X.to_numpy()[:60, :3], X["hue"].to_numpy()[:60])
+    frame = drawn(AnswerDisplay.from_estimator(pipe, X.to_numpy()[:, :3], 4)).frame()
+    assert set(frame["column"]) == {"x0", "x1", "x2"}
+    named = AnswerDisplay.from_estimator(pipe, X.to_numpy()[:, :3], feature_names=list("abc"))
+    assert set(named.frame()["column"]) == set("abc")
+    near = EJOPClassifier(**QUICK).fit(X, y)  # the nearest rows explain as well
+    drawn(AnswerDisplay.from_estimator(near, X, 3))
+
+
+def test_contributions_are_those_of_the_explanation(real, people):
+    X, _ = people
+    display = drawn(ContributionDisplay.from_estimator(real, X, top=3, max_points=50))
+    frame, found = display.frame(), real.explain(X)
+    assert len(frame) == 150
+    for name, part in frame.groupby("column"):
+        values = found[part["row"].to_numpy(), found.names.index(name)]
+        np.testing.assert_allclose(part["contribution"], values, atol=1e-9)
+    sizes = frame.groupby("column")["contribution"].apply(lambda c: c.abs().mean())
+    assert frame["column"].unique().tolist() == sizes.sort_values()[::-1].index.tolist()
+    whole = drawn(ContributionDisplay.from_explanation(found))
+    np.testing.assert_allclose(np.sort(whole.sizes), np.sort(np.abs(found.values).mean(0)))
+
+
+def test_two_classes_are_explained_for_the_second(people):
+    X, z = people
+    model = EJOPClassifier(random_state=0).fit(X, np.where(z > 1, "yes", "no"))
+    display = ContributionDisplay.from_estimator(model, X[:20])
+    np.testing.assert_allclose(
+        display.explanation.values, model.explain(X[:20], output="yes").values
+    )
+    assert display.ax_.get_xlabel() == "contribution to the probability of class yes"
+
+
+def test_points_of_a_line_stand_apart_and_keep_their_colour(machines, wine):
+    display = drawn(ContributionDisplay.from_estimator(machines, wine[0]))
+    for place in range(3):
+        x, y = display.line(place)
+        assert len(set(zip(x, y, strict=True))) == len(x)
+        assert np.abs(y - place).max() < 0.5
+    reading = display.readings[display.order[0]]
+    shade = reading.low_to_high()
+    assert shade[reading.numbers.argmin()] == 0
+    assert shade[reading.numbers.argmax()] == 1
+
+
+def test_the_effect_of_a_column_and_its_derivative(real, people):
+    X, _ = people
+    display = drawn(EffectDisplay.from_estimator(real, X, "age"))
+    frame = display.frame()
+    assert frame["value"].isna().sum() == X["age"].isna().sum() == frame["slope"].isna().sum()
+    # the answer rises by one with ten years
+    middle = frame[(frame["value"] - 40).abs() < 8]
+    assert middle["slope"].median() == pytest.approx(0.1, rel=0.25)
+    found = real.explain(X)
+    np.testing.assert_allclose(frame["contribution"], found[:, found.names.index("age")])
+    lines = len(display.ax_.get_lines())
+    assert lines == 1 + 50  # zero, and some of the derivatives
+
+
+def test_derivatives_are_in_the_columns_own_units():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 2)) * [1000.0, 1.0]
+    model = EGOPRegressor(scale="standard", random_state=0).fit(X, X[:, 0] * 0.003 + X[:, 1])
+    for table in (X, pd.DataFrame(X, columns=["x0", "x1"]), pl.DataFrame(X, schema=["x0", "x1"])):
+        model = model.fit(table, X[:, 0] * 0.003 + X[:, 1])
+        slopes = EffectDisplay.from_estimator(model, table, "x0").frame()["slope"]
+        assert slopes.median() == pytest.approx(0.003, rel=0.05)
+        rise = model.metric_estimator_.jacobian(model.scale_rows(table))[:, 0, 0] / X[:, 0].std()
+        near = np.abs(X[:, 0]) < 1000
+        np.testing.assert_allclose(slopes[near], rise[near], rtol=0.1, atol=2e-4)
+
+
+@pytest.mark.parametrize("column", ["sex", "town", "fare", "seen"])
+def test_effects_of_text_gaps_dates_and_written_numbers(real, people, column):
+    X, _ = people
+    display = drawn(EffectDisplay.from_estimator(real, X, column))
+    kinds = {"sex": "level", "town": "level", "fare": "number", "seen": "date"}
+    assert display.reading.kind == kinds[column]
+    assert display.frame()["slope"].isna().all()
+    if column == "town":
+        names = [t.get_text() for t in display.ax_.get_yticklabels()]
+        assert sorted(names) == sorted(
+            f"{name} ({n})" for name, n in X["town"].fillna("missing").value_counts().items()
+        )
+    if column == "fare":
+        assert display.reading.numbers[0] == float(X["fare"][0].replace(",", "."))
+
+
+def test_explanations_are_drawn_on_given_axes(real, people):
+    X, _ = people
+    figure, axes = plt.subplots(2, 3)
+    for ax, column in zip(axes[0], ["sex", "age", "seen"], strict=True):
+        assert drawn(EffectDisplay.from_estimator(real, X, column, ax=ax)).ax_ is ax
+    assert drawn(AnswerDisplay.from_estimator(real, X, ax=axes[1, 0])).figure_ is figure
+    assert drawn(ContributionDisplay.from_estimator(real, X, ax=axes[1, 1])).figure_ is figure
+    assert drawn(PairDisplay.from_estimator(real, ax=axes[1, 2])).figure_ is figure
+
+
+def test_answers_of_near_rows_have_no_derivative(wine):
+    model = EJOPClassifier(**QUICK).fit(*wine)
+    display = EffectDisplay.from_estimator(model, wine[0], "hue", output="barolo")
+    assert display.slopes is None
+
+
+def test_pairs_are_cosines_of_derivatives(metric, wine):
+    frame = drawn(PairDisplay.from_estimator(metric, feature_names=list(wine[0]))).frame()
+    assert frame["strength"].is_monotonic_decreasing
+    assert len(frame) == 12 * 11 / 2
+    J = metric.jacobian(metric.function_.X_).reshape(-1, 13)
+    M, names = metric.outer_product_, list(wine[0])
+    assert J.shape[1] == len(M)
+    for first, second, strength in frame.itertuples(index=False):
+        i, j = names.index(first), names.index(second)
+        assert strength == pytest.approx(abs(M[i, j]) / np.sqrt(M[i, i] * M[j, j]))
+
+
+def test_pairs_of_columns_of_several_features_are_one_for_a_line():
+    """f depends on one direction alone: every pair is as strong as the columns' own."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=200), "b": rng.normal(size=200)})
+    X["level"] = rng.choice(["x", "y", "z"], 200)
+    model = EGOPRegressor(random_state=0).fit(X, X["a"] + X["b"])
+    frame = drawn(PairDisplay.from_estimator(model)).frame()
+    assert len(frame) == 3
+    assert frame.iloc[0][["first", "second"]].tolist() in (["a", "b"], ["b", "a"])
+    assert frame["strength"].iloc[0] > 0.95
+    assert frame["strength"].between(0, 1).all()
+
+
+def flat(n=1, names=("a",), value=0.0, base=-5.0):
+    values = np.full((n, len(names)), value)
+    return Explanation(values, np.full(n, base), base + values.sum(1), list(names))
+
+
+@pytest.mark.parametrize(
+    "names", [["a"], ["$x_1$", "_b", "c" * 200], [f"x{i}" for i in range(500)]]
+)
+@pytest.mark.parametrize("value", [0.0, 1e-9, -3.0])
+def test_flat_tiny_negative_one_and_many(names, value):
+    found = flat(3, names, value)
+    drawn(AnswerDisplay.from_explanation(found, 2))
+    drawn(ContributionDisplay.from_explanation(found))
+
+
+def test_values_are_read_as_people_have_them():
+    assert read_values([True, False], 2).kind == "level"
+    assert read_values([None, pd.NaT, pd.Timestamp("1970-01-03")], 3).numbers[2] == 2
+    assert read_values([pd.NA, 3, np.nan], 3).texts == ["missing", "3", "missing"]
+    assert read_values(None, 2).kind == "none"
+    assert value_text(1234567.0) == "1234567"
+    assert value_text(pd.Timestamp("2020-02-03")) == "2020-02-03"
+
+
+@pytest.mark.parametrize("display", [AnswerDisplay, ContributionDisplay])
+def test_explanations_need_a_predictor(display, metric, wine):
+    with pytest.raises(TypeError, match=r"EJOP has no `explain`.*pass a fitted EJOPClassifier"):
+        display.from_estimator(metric, wine[0])
+    with pytest.raises(TypeError, match="LinearRegression has no `explain`"):
+        display.from_estimator(LinearRegression(), wine[0])
+    with pytest.raises(NotFittedError):
+        display.from_estimator(EJOPClassifier(), wine[0])
+
+
+def test_mistakes_about_explanations_are_told(machines, real, people, wine):
+    X, _ = people
+    with pytest.raises(ValueError, match=r"`row`=500 is no row: there are 200"):
+        AnswerDisplay.from_estimator(real, X, 500)
+    with pytest.raises(ValueError, match="did you mean 'town'"):
+        EffectDisplay.from_estimator(real, X, "twon")
+    with pytest.raises(ValueError, match="`column`=9 is no column: there are 5"):
+        EffectDisplay.from_estimator(real, X, 9)
+    with pytest.raises(ValueError, match=r"has 3 classes .*name one: output='barbera'"):
+        EffectDisplay.from_estimator(machines, wine[0], "hue")
+    several = machines.explain(wine[0][:3], output="all")
+    with pytest.raises(ValueError, match=r"of 3 outputs .*name it, for instance output='barbera'"):
+        AnswerDisplay.from_explanation(several)
+    one = AnswerDisplay.from_explanation(several, 1, output="barolo")
+    assert one.answer == pytest.approx(several.answer[1, 1])
+    with pytest.raises(ValueError, match="of one output a row already"):
+        ContributionDisplay.from_explanation(real.explain(X[:3]), output=1)
+    with pytest.raises(ValueError, match="has no values of the columns"):
+        EffectDisplay.from_explanation(flat(), "a")
+    with pytest.raises(ValueError, match="pairs need two columns"):
+        PairDisplay([[1.0]], ["a"])
+
+
+def test_several_targets_are_drawn_one_at_a_time(regression):
+    X, y = regression
+    model = EGOPRegressor(random_state=0).fit(X, np.c_[y, X[:, 2]])
+    with pytest.raises(ValueError, match="of 2 outputs"):
+        ContributionDisplay.from_estimator(model, X)
+    frame = drawn(EffectDisplay.from_estimator(model, X, 2, output=1)).frame()
+    assert frame["slope"].median() == pytest.approx(1, rel=0.2)
+    labels = EJOPClassifier(random_state=0).fit(X, np.c_[y > 0, X[:, 2] > 0].astype(int))
+    display = drawn(AnswerDisplay.from_estimator(labels, X, 3, output=1))
+    assert display.outcome == "probability of label 1"
+    assert (EffectDisplay.from_estimator(labels, X, 2, output=1).frame()["slope"] >= -0.1).all()
 
 
 # all of them --------------------------------------------------------------------------------
