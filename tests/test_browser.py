@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_wine
 from sklearn.model_selection import train_test_split
@@ -143,6 +144,24 @@ def regressor(folder):
 
 
 @pytest.fixture(scope="module")
+def machines(folder):
+    """A table with text, gaps and long names, explained; and the values by row."""
+    rng = np.random.default_rng(0)
+    table = {
+        "sex": rng.choice(["female", "male"], 240),
+        "age": np.where(rng.random(240) < 0.1, np.nan, rng.normal(40, 10, 240)),
+        "a name of a column that is rather long": rng.choice(["a level, long as well", "b"], 240),
+        "class": rng.integers(1, 4, 240),
+    }
+    X = pd.DataFrame(table)
+    y = np.where((X["sex"] == "male") * 2 - X["class"] + rng.normal(size=240) > -1, "yes", "no")
+    model = EJOPClassifier(random_state=0).fit(X[:120], y[:120])
+    rest = X[120:].reset_index(drop=True)
+    html = make_report(model, rest, y[120:])
+    return written(folder, "machines", html), y[120:], model.predict(rest), 5 + 4 + 1
+
+
+@pytest.fixture(scope="module")
 def experiments(folder):
     runs = []
     for dataset in ("usps", "letter", "amazon-zscored"):
@@ -262,7 +281,7 @@ class Watched:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(PHONE, "light"), (DESK, "dark")])
-@pytest.mark.parametrize("name", ["classifier", "regressor", "experiments"])
+@pytest.mark.parametrize("name", ["classifier", "regressor", "machines", "experiments"])
 def test_a_page_opens_from_disk(browser, request, name, width, scheme):
     path, truth, answers, n_plots = request.getfixturevalue(name)
     with Watched(browser, path, width, scheme) as watched:
@@ -274,7 +293,8 @@ def test_a_page_opens_from_disk(browser, request, name, width, scheme):
         if name == "experiments":
             watched.hover(".js-plotly-plot >> nth=0", str)
         else:
-            kind, show = ("class", str) if name == "classifier" else ("target", "{:.4g}".format)
+            real = name == "regressor"
+            kind, show = ("target", "{:.4g}".format) if real else ("class", str)
 
             def label(held):
                 row, *said = held

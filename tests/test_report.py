@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from html import escape
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from ejop import EGOP, EJOP, EGOPRegressor, EJOPClassifier
 from ejop.plots.fitted import fitted
@@ -97,7 +98,16 @@ def test_the_page_asks_nothing_of_the_network(html):
     assert not re.search(r"<(link|img|iframe)\b|@import|url\(", own)
     assert set(re.findall(r'(?:src|href)="([^"]*)"', own)) <= {
         f"#{part}"
-        for part in ("methods", "directions", "features", "rows", "changed", "errors", "settings")
+        for part in (
+            "methods",
+            "directions",
+            "features",
+            "reasons",
+            "rows",
+            "changed",
+            "errors",
+            "settings",
+        )
     }
 
 
@@ -212,6 +222,99 @@ def test_the_default_says_what_answers(wine, regression):
     real = EGOPRegressor(random_state=0).fit(X[:160], y[:160])
     html = page(make_report(real, X[160:], y[160:]))
     assert f"Its R² was {real.best_score_:.3f} on training rows" in html
+
+
+@pytest.fixture(scope="module")
+def people():
+    """Two classes of rows with text, gaps and a column that is left out."""
+    rng = np.random.default_rng(0)
+    n = 240
+    X = pd.DataFrame(
+        {
+            "sex": rng.choice(["f", "m"], n),
+            "age": rng.normal(40, 10, n),
+            HOSTILE: rng.choice(["<b>x</b>", "<img src=x>", None], n),
+            "name": [f"<i>{i}</i> {x}" for i, x in enumerate(rng.random(n))],
+        }
+    )
+    X.loc[::7, "age"] = np.nan
+    z = (X["sex"] == "m") * 2 - 1 + rng.logistic(size=n) / 2
+    with pytest.warns(UserWarning, match="left out"):
+        model = EJOPClassifier(random_state=0).fit(X[:120], np.where(z > 0, "yes", "no")[:120])
+    return model, X[120:].reset_index(drop=True), np.where(z > 0, "yes", "no")[120:]
+
+
+def test_why_these_answers(people):
+    model, X, y = people
+    html = make_report(model, X, y)
+    own, drawn = page(html), figures(html)
+    assert "Why these answers" in own
+    names = [f"answer-{i}" for i in range(4)]
+    assert {*names, "contributions"} <= set(drawn)
+    rows = [
+        int(row) for row in re.findall(r"<h3>Row (\d+) <span class=\"\w+\">(?:right|wrong)", own)
+    ]
+    assert len(set(rows)) == 4
+    right = model.predict(X)[rows] == y[rows]
+    assert right.sum() == 2
+    found = model.explain(X.iloc[rows])
+    for place, name in enumerate(names):
+        bars, ends = drawn[name]["data"]
+        np.testing.assert_allclose(ends["x"], [found.base[place], found.answer[place]], rtol=1e-6)
+        assert bars["base"][0] == pytest.approx(ends["x"][0])
+        assert bars["base"][0] + sum(bars["x"]) == pytest.approx(ends["x"][1], abs=1e-6)
+    points = [p for trace in drawn["contributions"]["data"] for p in trace["x"]]
+    assert len(points) == 4 * len(X)
+    towards = model.explain(X, output="yes").values
+    np.testing.assert_allclose(np.sort(points), np.sort(towards, axis=None), atol=1e-4)
+    assert "What each column adds to the probability of class yes" in own
+
+
+def test_names_and_values_of_explanations_stay_text(people):
+    html = make_report(*people)
+    own = page(html)
+    assert "<img" not in own
+    assert "alert('x')" not in own
+    assert own.count("</script>") == own.count("<script")
+    drawn = json.dumps({k: v for k, v in figures(html).items() if k[:6] in ("answer", "contri")})
+    assert "&lt;b&gt;x&lt;/b&gt;" in drawn
+    for mark in ("<b>", "<i>", "<img", "<script"):
+        assert mark not in drawn
+
+
+def test_the_page_says_how_columns_were_prepared(people, classifier, wine):
+    own = page(make_report(*people))
+    words = people[0].preparer_.in_words()
+    assert any("left out" in line for line in words)
+    for line in words:
+        assert f"<li>{escape(line)}</li>" in own.replace("&#34;", "&quot;").replace(
+            "&#39;", "&#x27;"
+        )
+    pipe = make_pipeline(StandardScaler(), EJOP()).fit(wine[0], wine[2])
+    assert "How the columns were prepared" not in page(make_report(pipe, wine[1], wine[3]))
+
+
+def test_near_rows_are_not_explained(html):
+    assert "Why these answers" not in page(html)
+
+
+def test_the_largest_errors_are_explained(regression):
+    X, y = regression
+    model = EGOPRegressor(random_state=0).fit(X[:160], y[:160])
+    own = page(make_report(model, X[160:], y[160:]))
+    part = own[own.index("Why these answers") : own.index("All together")]
+    rows = [int(row) for row in re.findall(r"<h3>Row (\d+)", part)]
+    off = np.abs(model.predict(X[160:]) - y[160:])
+    assert rows == np.argsort(-off, kind="stable")[:4].tolist()
+    several = EGOPRegressor(random_state=0).fit(X[:160], np.c_[y, X[:, 1]][:160])
+    assert "Why these answers" in page(make_report(several, X[160:], np.c_[y, X[:, 1]][160:]))
+
+
+def test_one_row_is_explained(people):
+    model, X, y = people
+    drawn = figures(make_report(model, X.iloc[:1], y[:1]))
+    assert "answer-0" in drawn
+    assert "answer-1" not in drawn
 
 
 def test_metrics_alone_are_judged_by_five_neighbours(regression):

@@ -69,7 +69,7 @@ def _spectrum(source: Fitted) -> dict[str, Any]:
     relative = source.relative_stderr()
     line = {
         "x": order,
-        "y": _numbers(values[:n]),
+        "y": numbers(values[:n]),
         "name": "eigenvalue",
         "mode": "lines+markers",
         "line": {"color": BLUE, "width": 1.5},
@@ -77,17 +77,17 @@ def _spectrum(source: Fitted) -> dict[str, Any]:
     }
     if relative is not None:
         error = np.minimum(relative, 0.99) * values[:n]
-        line["error_y"] = {"array": _numbers(error), "thickness": 1, "width": 2}
+        line["error_y"] = {"array": numbers(error), "thickness": 1, "width": 2}
     energy = {
         "x": order,
-        "y": _numbers(100 * np.cumsum(share)[:n]),
+        "y": numbers(100 * np.cumsum(share)[:n]),
         "name": "cumulative energy, %",
         "mode": "lines+markers" if n == 1 else "lines",
         "yaxis": "y2",
         "line": {"color": ORANGE, "width": 2.5},
         "hovertemplate": "first %{x}: %{y:.1f} %<extra></extra>",
     }
-    layout = _layout("direction", "eigenvalue", 360)
+    layout = layout_of("direction", "eigenvalue", 360)
     layout["yaxis"] |= {"exponentformat": "power"}
     if n > 1 and values[n - 1] > 0:
         # within two decades powers of ten alone may leave a single mark
@@ -105,17 +105,17 @@ def _importances(shares: Shares) -> dict[str, Any]:
     bars = {
         "type": "bar",
         "orientation": "h",
-        "x": _numbers(100 * shares.values[order]),
+        "x": numbers(100 * shares.values[order]),
         "y": list(range(len(order))),
         "marker": {"color": BLUE},
         "customdata": [escape(shares.names[i]) for i in order],
         "hovertemplate": "%{customdata}: %{x:.2f} %<extra></extra>",
     }
     if shares.stderr is not None:
-        error = _numbers(100 * shares.stderr[order])
+        error = numbers(100 * shares.stderr[order])
         bars["error_x"] = {"array": error, "thickness": 1, "width": 2}
-    layout = _layout("share of all change of the answer, %", None, 110 + 24 * max(len(order), 4))
-    layout["yaxis"] |= _named([shares.names[i] for i in order])
+    layout = layout_of("share, %", None, 110 + 24 * max(len(order), 4))
+    layout["yaxis"] |= axis_of_names([shares.names[i] for i in order])
     layout["xaxis"]["rangemode"] = "tozero"
     return {"data": [bars], "layout": layout}
 
@@ -128,7 +128,7 @@ def _class_importances(evidence: Evidence) -> dict[str, Any] | None:
     order = np.argsort(-shares.values, kind="stable")[:TOP]
     heat = {
         "type": "heatmap",
-        "z": [_numbers(row) for row in 100 * table[:NAMED, order].T],
+        "z": [numbers(row) for row in 100 * table[:NAMED, order].T],
         "x": list(range(min(len(names), NAMED))),
         "colorscale": "Cividis",
         "zmin": 0,
@@ -139,11 +139,11 @@ def _class_importances(evidence: Evidence) -> dict[str, Any] | None:
         "hovertemplate": "%{customdata[0]}, %{customdata[1]}: %{z:.2f} %<extra></extra>",
     }
     kind = "output" if evidence.regression else "class"
-    layout = _layout(kind, None, 110 + 24 * max(len(order), 4))
-    layout["yaxis"] |= _named([shares.names[i] for i in order])
+    layout = layout_of(kind, None, 110 + 24 * max(len(order), 4))
+    layout["yaxis"] |= axis_of_names([shares.names[i] for i in order])
     layout["xaxis"] |= {
         "tickvals": list(range(min(len(names), NAMED))),
-        "ticktext": [escape(_short(name, 10)) for name in names[:NAMED]],
+        "ticktext": [escape(short(name, 10)) for name in names[:NAMED]],
         "showgrid": False,
     }
     return {"data": [heat], "layout": layout}
@@ -156,7 +156,7 @@ def _projection(evidence: Evidence, points: NDArray, kept: NDArray) -> dict[str,
         y = evidence.y[kept].astype(float)
         second = y if flat else points[kept, 1]
         trace = _points(evidence, kept, points[kept, 0], second)
-        trace["marker"] |= {"color": _numbers(y), "colorscale": "Cividis", "showscale": True}
+        trace["marker"] |= {"color": numbers(y), "colorscale": "Cividis", "showscale": True}
         # a thin ring: the ends of the scale would vanish on a dark or a light page
         trace["marker"] |= {"colorbar": {"thickness": 12}, "line": {"width": 0.6}}
         traces = [trace]
@@ -175,7 +175,7 @@ def _projection(evidence: Evidence, points: NDArray, kept: NDArray) -> dict[str,
             }
             traces.append(trace)
     label = ("target" if evidence.regression else "class") if flat else "second direction"
-    layout = _layout("first direction", label, 430)
+    layout = layout_of("first direction", label, 430)
     if flat and not evidence.regression:
         layout["yaxis"]["showticklabels"] = False
     return {"data": traces, "layout": layout}
@@ -189,8 +189,8 @@ def _points(evidence: Evidence, mine: NDArray, x: NDArray, y: NDArray) -> dict[s
     return {
         "type": "scatter",
         "mode": "markers",
-        "x": _numbers(x),
-        "y": _numbers(y),
+        "x": numbers(x),
+        "y": numbers(y),
         "marker": {"opacity": 0.8, "size": 7},
         "customdata": [list(entry) for entry in zip(rows, truth, answer, strict=True)],
         "hovertemplate": (
@@ -208,7 +208,7 @@ def _fit(evidence: Evidence, predicted: NDArray, kept: NDArray) -> dict[str, Any
         for (row, truth, _), value in zip(trace["customdata"], predicted[kept], strict=True)
     ]
     trace["marker"]["color"] = BLUE
-    ends = _numbers(np.array([evidence.y.min(), evidence.y.max()], dtype=float))
+    ends = numbers(np.array([evidence.y.min(), evidence.y.max()], dtype=float))
     agree = {
         "type": "scatter",
         "mode": "lines",
@@ -217,7 +217,7 @@ def _fit(evidence: Evidence, predicted: NDArray, kept: NDArray) -> dict[str, Any
         "line": {"color": ORANGE, "dash": "dot"},
         "hoverinfo": "skip",
     }
-    return {"data": [trace, agree], "layout": _layout("true", "predicted", 380)}
+    return {"data": [trace, agree], "layout": layout_of("true", "predicted", 380)}
 
 
 def _right_axis(title: str) -> dict[str, Any]:
@@ -232,7 +232,7 @@ def _right_axis(title: str) -> dict[str, Any]:
     }
 
 
-def _layout(x: str, y: str | None, height: int) -> dict[str, Any]:
+def layout_of(x: str, y: str | None, height: int) -> dict[str, Any]:
     return {
         "height": height,
         "margin": {"l": 10, "r": 10, "t": 10, "b": 40},
@@ -243,21 +243,21 @@ def _layout(x: str, y: str | None, height: int) -> dict[str, Any]:
     }
 
 
-def _named(names: list[str]) -> dict[str, Any]:
+def axis_of_names(names: list[str], width: int = 22) -> dict[str, Any]:
     """Axis whose places 0, 1, ... from the top are names; equal names stay apart."""
     return {
         "tickvals": list(range(len(names))),
-        "ticktext": [escape(_short(name, 22)) for name in names],
+        "ticktext": [escape(short(name, width)) for name in names],
         "autorange": "reversed",
         "showgrid": False,
     }
 
 
-def _short(name: str, width: int) -> str:
+def short(name: str, width: int) -> str:
     half = (width - 1) // 2
     return name if len(name) <= width else f"{name[:half]}…{name[len(name) - half :]}"
 
 
-def _numbers(values: Any) -> list[float]:
+def numbers(values: Any) -> list[float]:
     """Floats of five digits: enough to draw, and the file stays small."""
     return [float(f"{v:.5g}") for v in np.asarray(values, dtype=np.float64)]

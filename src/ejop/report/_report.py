@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from ejop.plots.fitted import fitted
 from ejop.report import _figures, _words
 from ejop.report._evidence import gather
+from ejop.report._reasons import reasons_of
 from ejop.writing import replacing
 
 TEMPLATE = "report.html.j2"
@@ -66,6 +67,7 @@ def make_report(
     evidence = gather(source, X, y)
     machines = bool(getattr(getattr(source.model, "rule_", None), "chooses", False))
     changed, better, worse, other = evidence.changes()
+    reasons = reasons_of(evidence, X)
     matrices = None
     if not evidence.regression:
         before = None if evidence.before is None else _words.confusion(evidence, evidence.before)
@@ -74,7 +76,10 @@ def make_report(
         title=title or f"Report on {type(source.model).__name__}",
         summary=_words.summary(evidence),
         methods=_words.methods(evidence, comparison),
-        figures=_figures.figures(evidence, max_points),
+        prepared=_words.prepared(evidence),
+        reasons=reasons,
+        figures=_figures.figures(evidence, max_points)
+        | ({} if reasons is None else reasons.figures),
         legend=_figures.legend(evidence),
         changed=changed,
         counts={"better": better, "worse": worse, "other": other},

@@ -116,6 +116,15 @@ def shown_error(evidence: Evidence, error: float) -> str:
     return f"{error:.3f}" if evidence.regression else f"{100 * error:.2f} %"
 
 
+def prepared(evidence: Evidence) -> list[str]:
+    """What was left out, filled and encoded before anything was learned; empty for nothing."""
+    source = evidence.source
+    preparer = getattr(source.model, "preparer_", None)
+    if preparer is None and source.before is not None:
+        preparer = source.before[0]
+    return [] if preparer is None or not hasattr(preparer, "in_words") else preparer.in_words()
+
+
 # tables -------------------------------------------------------------------------------------
 
 
