@@ -262,6 +262,8 @@ def test_rare_levels_share_a_feature_and_frequent_ones_are_few():
         preparer.transform(pd.DataFrame({"c": many})).sum(0), [300, 200, 100]
     )
     assert "rare levels share one feature: c (41)" in preparer.in_words()
+    some = ColumnPreparer().fit(pd.DataFrame({"c": many}))  # of ten rows and more
+    assert some.get_feature_names_out().tolist() == ["c_a", "c_b", "c_c", "c_rare"]
 
 
 def test_groups_sum_to_the_columns_of_the_table():

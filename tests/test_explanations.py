@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from ejop import EGOP, EJOP, EGOPRegressor, EJOPClassifier, explain, importances
 from ejop.columns import ColumnPreparer
-from ejop.explanation import Explanation, contributions, feature_shares
+from ejop.explanation import Explanation, contributions, deleted_groups, feature_shares
 from ejop.rules import RidgeRule
 
 RNG = np.random.default_rng(0)
@@ -363,3 +363,13 @@ def test_a_callable_is_a_function():
     assert f"{6 * 80:,} predictions in all" in str(found.plan_)
     with pytest.raises(ValueError, match="predicts 1 outputs and the targets have 2"):
         EJOP(lambda rows: rows[:, 0]).fit(X, X[:, 0] > 0)
+
+
+def test_deleted_groups_give_the_error_of_a_mean():
+    values = RNG.normal(size=(4000, 2)) * [1, 5]
+    _, error = deleted_groups(lambda rows: rows, lambda rows: values[rows].mean(0), 4000, 40, RNG)
+    np.testing.assert_allclose(error, values.std(0) / np.sqrt(4000), rtol=0.35)  # of 1,500 rows
+    few = values[:400]
+    refits, error = deleted_groups(lambda rows: rows, lambda rows: few[rows].mean(0), 400, 400, RNG)
+    np.testing.assert_allclose(error, few.std(0, ddof=1) / 20)  # each row alone: exact
+    assert refits.shape == (400, 2)
