@@ -47,7 +47,7 @@ test-all: lint ## the same, and the tests that take many seconds for more certai
 # the lowest versions that pyproject.toml states: of the core, the command line and what tests import
 LOWEST := .venv-lowest
 LOWEST_PYTHON ?= python3.11
-LOWEST_TESTS := estimators functions engine predictors ridge_predictors choice metric outerproduct properties \
+LOWEST_TESTS := columns explanations estimators functions engine predictors ridge_predictors choice metric outerproduct properties \
   input learners initialize relieff lmnn itml mlr cli tables writing
 
 $(LOWEST)/.test: pyproject.toml
