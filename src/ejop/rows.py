@@ -279,8 +279,9 @@ class Moments:
     @classmethod
     def of(cls, X: NDArray, piece: int = 2048) -> Moments:
         """Moments of some rows, at least one; a piece at a time, so that X may be on disk."""
-        pieces = [X[s : s + piece] for s in range(0, len(X), piece)]
-        return reduce(Moments.merge, in_threads(cls._of_piece, pieces, operations=8 * X.size))
+        starts, size = range(0, len(X), piece), 8 * X.shape[0] * X.shape[1]
+        pieces = in_threads(lambda s: cls._of_piece(X[s : s + piece]), starts, operations=size)
+        return reduce(Moments.merge, pieces)
 
     @classmethod
     def _of_piece(cls, X: NDArray) -> Moments:

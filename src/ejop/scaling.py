@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -199,6 +200,43 @@ def make_scaler(name: str, factors: NDArray | None = None) -> Any:
     if factors is None or np.isnan(factors).all():
         return SCALERS[name]().set_output(transform="default")
     return MixedScaler(name, factors).set_output(transform="default")
+
+
+@dataclass(frozen=True)
+class ScaledRows:
+    """Rows that are scaled as they are read, so that they may be many or on disk.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n, n_features)
+    scaler : fitted scaler
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ejop.scaling import ScaledRows, make_scaler
+    >>> rows = np.array([[1.0], [3.0], [5.0]], dtype=np.float32)
+    >>> lazy = ScaledRows(rows, make_scaler("standard").fit(rows[:2]))
+    >>> lazy.shape, lazy[1:]
+    ((3, 1), array([[1.],
+           [3.]]))
+    """
+
+    rows: NDArray
+    scaler: Any
+    dtype = np.dtype(np.float64)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the rows."""
+        return self.rows.shape
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, part: Any) -> NDArray:
+        rows = np.asarray(self.rows[part], dtype=np.float64)
+        return self.scaler.transform(rows) if len(rows) else rows
 
 
 def scaled(scaler: Any, rows: NDArray) -> NDArray:

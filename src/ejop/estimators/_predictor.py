@@ -47,12 +47,13 @@ from ejop.explanation import (
 )
 from ejop.functions import NeighborsSmoother
 from ejop.metric import components, project
-from ejop.neighbors import Votes, nearest
+from ejop.neighbors import Votes, join_votes, nearest
 from ejop.progress import fit_task, track
 from ejop.rows import as_labels, require_balance, require_sizes, require_spans, whole_block
 from ejop.rules import RULES, Rule, make_rule
 from ejop.scaling import (
     SCALERS,
+    ScaledRows,
     make_scaler,
     scale_candidates,
     scaled,
@@ -70,6 +71,8 @@ MAX_QUERIES = 2000
 SMOOTHED_NEIGHBORS, SHOWN_NEIGHBORS = 15, 5
 #: orders of the columns of an explanation times columns, and such orders at the most
 ORDERS_TIMES_COLUMNS, MOST_ORDERS = 80, 8
+#: rows that scalers learn from, at the most, and rows that are predicted at once
+SCALED, PREDICTED = 200_000, 100_000
 #: training rows of ``baseline="training"``
 BASELINES = 20
 _COUNT = Interval(Integral, 1, None, closed="left")
@@ -168,8 +171,7 @@ class Predictor(LinearMetricEstimator):
         targets, rule = self._targets(y, w), make_rule(self.rule)
         with at_most(self.n_jobs):
             if rule.chooses:
-                self._fit_chosen(rule, rows, targets, seed, device)
-                self.kept_ = kept
+                self.kept_ = kept[self._fit_chosen(rule, rows, targets, seed, device)]
                 return self
             splits = self._splits(*every, kept, targets, seed)
             search = self._search(rule, rows, targets, splits, seed, device)
@@ -182,18 +184,22 @@ class Predictor(LinearMetricEstimator):
 
     def _fit_chosen(
         self, rule: Any, rows: NDArray, targets: Targets, seed: int, device: Any
-    ) -> None:
-        """Let a rule choose its machines; the metric is that of their mean."""
+    ) -> NDArray:
+        """Let a rule choose its machines; the metric is that of their mean. Numbers of the rows
+        that it holds are returned."""
         self._refuse_what_does_not_apply()
         units, ((engine, *_), limit) = self._units(targets), engines_for(device, rows)
         factors = self._factors
         fixed = None if factors is None else ~np.isnan(factors)
-        rows = rows.astype(np.float64, copy=False)  # beside an outlier float32 loses the others
         best: Any = None
         with fit_task(self, type(self).__name__, None):
             for scale, preparations in self._preparations(rows):
-                scaler = make_scaler(scale, factors).fit(rows)
-                block = whole_block(scaler.transform(rows), targets.Y, targets.w)
+                # beside an outlier float32 loses the others
+                some = spread_rows(rows, SCALED).astype(np.float64, copy=False)
+                scaler = make_scaler(scale, factors).fit(some)
+                X: Any = ScaledRows(rows, scaler)
+                X = X[:] if len(rows) <= SCALED else X
+                block = whole_block(X, targets.Y, targets.w)
                 tried = clone(rule).learn(
                     block,
                     preparations,
@@ -208,6 +214,9 @@ class Predictor(LinearMetricEstimator):
                 if best is None or tried.loss_ < best[0].loss_:
                     best = tried, scale, scaler, block
         rule, scale, scaler, block = best
+        held = rule.held_
+        Y, w = targets.take(held)
+        targets = replace(targets, Y=Y, w=w)
         rule.hold(None, rule.function_.Y_, targets.w)
         metric = self._metric("ridge", seed).set_params(step="analytic", n_jobs=self.n_jobs)
         mean_metric(metric, rule.function_, units, seed, engine, limit)
@@ -221,9 +230,11 @@ class Predictor(LinearMetricEstimator):
         self.best_params_ = {"scale": scale, "members": [str(one) for one in rule.members_]}
         self.cv_results_ = rule.table_
         self._finish(rule, targets)
-        moments = block.X.mean(0), variance(block.X, targets.w)
+        X = rule.function_.X_
+        moments = X.mean(0), variance(X, targets.w)
         identity = np.eye(len(L[0]), dtype=np.int8)  # a model need not hold eight times as much
         self._store(scaler, (identity, L), metric, rule, moments)
+        return held
 
     def _finish(self, rule: Any, targets: Targets) -> None:
         """What a subclass makes of the honest predictions."""
@@ -293,8 +304,10 @@ class Predictor(LinearMetricEstimator):
             )
         if w is not None:
             require_balance(w)
-        some = rows if w is None else rows[w > 0]
-        if not (some != some[0]).any():
+        first = rows[0] if w is None else rows[np.argmax(w > 0)]
+        counts = np.ones(len(rows), dtype=bool) if w is None else w > 0
+        pieces = (slice(s, s + PREDICTED) for s in range(0, len(rows), PREDICTED))
+        if not any(((rows[part] != first).any(1) & counts[part]).any() for part in pieces):
             raise ValueError(
                 "`X` has no two distinct rows (all rows are equal), so nothing can be learned from "
                 "it; check the columns that were passed."
@@ -544,6 +557,7 @@ class Predictor(LinearMetricEstimator):
         with at_most(self.n_jobs):
             rng = np.random.default_rng(1)
             refits, error = deleted_groups(self.rule_.refitted, shares, n, n_groups, rng)
+        error = error * np.sqrt(n / self.rule_.function_.summary_.n)  # of all rows it holds some
         values = self._by_column(changes.by_feature())
         over_rows = changes.stderr()
         if len(over_rows) != len(values):  # directions of sparse rows
@@ -833,7 +847,13 @@ class Predictor(LinearMetricEstimator):
 
     def _votes(self, X: ArrayLike) -> Votes:
         self._check_fitted()
-        return self._votes_of(self._scaled(self._rows(X)), self._place(X))
+        rows, place = self._rows(X), self._place(X)
+        return join_votes(
+            [
+                self._votes_of(self._scaled(rows[s : s + PREDICTED]), place)
+                for s in range(0, len(rows), PREDICTED)
+            ]
+        )
 
     def _votes_of(self, Z: NDArray, place: Any) -> Votes:
         """Votes for scaled rows."""
@@ -875,6 +895,13 @@ class Predictor(LinearMetricEstimator):
         check_is_fitted(self)
 
 
+def spread_rows(rows: NDArray, most: int) -> NDArray:
+    """At most so many rows, at random places of all."""
+    if len(rows) <= most:
+        return rows
+    return rows[np.sort(np.random.default_rng(0).choice(len(rows), most, replace=False))]
+
+
 def mean_metric(
     metric: Any,
     function: Any,
@@ -888,7 +915,7 @@ def mean_metric(
     Real targets count in ``units`` of their own, so that several weigh alike.
     """
     summary = function.summary_
-    n = summary.n
+    n = len(function.X_)
     relative = copy(function)
     relative.members_ = [
         replace(one, coefficients=one.coefficients / units) for one in function.members_

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ejop.executors.threads import computing, in_threads
 from ejop.functions._base import Function
 from ejop.rows import Block
 from ejop.scaling import QuantileColumns
+from ejop.sums.conjugate import fits_single, single_centers
 from ejop.sums.engine import HOST, Engine
 from ejop.sums.form import VALUES, Cost, Form, Request
 from ejop.sums.model import ModelForm
@@ -58,7 +60,7 @@ class Member:
         The map.
     coefficients : ndarray of shape (n_centers, n_outputs)
     centers : ndarray of shape (n_centers,) or None
-        Rows that are centres; None for all.
+        Rows that are centres, among those that the average holds; None for all of them.
     loss : float
         Mean squared error of honest predictions.
     """
@@ -113,6 +115,11 @@ class AverageFunction(Function):
         assert self.quantiles_ is not None
         return self.quantiles_.transform(X)
 
+    @property
+    def n_centers(self) -> int:
+        """Centres of the machine that has most."""
+        return max(len(member.coefficients) for member in self.members_)
+
     @computing
     def predict(self, X: NDArray, exclude: NDArray | None = None) -> NDArray:
         """Values of f, (m, n_outputs), blocks of rows in threads; ``exclude`` has no effect."""
@@ -121,7 +128,7 @@ class AverageFunction(Function):
     def model_values(self, X: NDArray, engine: Engine = HOST) -> NDArray:
         """Values of f in float64, (m, n_outputs)."""
         X, form = np.asarray(X), self.form(Request(VALUES, engine))
-        size = max(1, min(BLOCK, MAX_ENTRIES // max(self.summary_.n, 1)))
+        size = max(1, min(BLOCK, MAX_ENTRIES // max(self.n_centers, 1)))
         if engine.on_device:
             return np.concatenate(
                 list(halving(lambda part: form.values(X[part]), max(len(X), 1), DEVICE_BLOCK))
@@ -143,7 +150,7 @@ class AverageFunction(Function):
         if engine.on_device:
             yield from map(changes, groups)
             return
-        pairs = len(X) * self.summary_.n * len(self.members_)
+        pairs = len(X) * self.n_centers * len(self.members_)
         yield from in_threads(changes, groups, operations=20 * pairs * len(groups))
 
     def walk(
@@ -171,7 +178,7 @@ class AverageForm(Form):
     def __init__(self, function: AverageFunction, request: Request) -> None:
         super().__init__(function, replace(request, engine=request.engine.precise()))
         self.engine, self.kind = self.request.engine, FLOAT64
-        n = self.summary.n
+        n = function.n_centers
         self.notes = tuple(map(str, function.members_))
         per_query = 4 * n * 8 + 3 * self.c * (self.d + 1) * 8
         flops = 2 * n * (self.d + 1) * (self.c + 1) * len(function.members_)
@@ -231,6 +238,7 @@ class AverageForm(Form):
 
     def _values(self, centers: Centers, Z: Any, a: Any) -> Any:
         out = self.engine.empty((a.shape[1], len(Z)), FLOAT64)
+        Z, a = self.engine.like(Z, centers.Z), self.engine.like(a, centers.Z)
         for part in self._parts(len(Z), len(centers)):
             out[:, part] = (centers.kernel(Z[part]) @ a).T
         return out
@@ -248,8 +256,22 @@ class AverageForm(Form):
 
     def values(self, Q: NDArray, exclude: NDArray | None = None) -> NDArray:
         """Values of f at rows of X, (m, n_outputs)."""
-        found = self._total(self.queries(np.asarray(Q)), None).sums[:, :, 0].T
-        return self.engine.to_host(found + self.engine.array(self.summary.prior, FLOAT64))
+        queries, total = self.queries(np.asarray(Q)), 0
+        for member, centers, L, a in self._quick:
+            Z = mapped(queries[member.preparation][0], L)
+            total = total + self._values(centers, Z, a).T
+        mean = self.engine.array(self.summary.prior, FLOAT64)
+        return self.engine.to_host(total / len(self._quick) + mean)
+
+    @cached_property
+    def _quick(self) -> list[tuple[Member, Centers, Any, Any]]:
+        """The machines for values alone: those on centres in float32 where that keeps distances."""
+        found = []
+        for member, centers, L, a, _ in self._tiles:
+            Z = self.engine.to_host(centers.Z)
+            single = member.centers is not None and fits_single(Z, centers.h)
+            found.append((member, single_centers(centers) if single else centers, L, a))
+        return found
 
     def changes(self, X: NDArray, others: NDArray) -> Callable[[NDArray], NDArray]:
         """What gives the values once some columns are those of other rows.

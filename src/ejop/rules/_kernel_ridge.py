@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from os import PathLike
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from ejop.functions import AverageFunction, Member
 from ejop.neighbors import Votes
 from ejop.rows import Block, Summary, whole_block
 from ejop.rules._calibration import CALIBRATIONS, LOSSES, loss_of
+from ejop.rules._checkpoint import Checkpoint, fingerprint
 from ejop.rules._machines import (
     FOLDS,
     MAPS,
@@ -30,6 +32,7 @@ from ejop.rules._machines import (
     learned_map,
 )
 from ejop.rules._rule import Kth, Rule
+from ejop.rules._streamed import StreamedSearch, chains_of
 from ejop.scaling import QuantileColumns
 from ejop.sums.engine import HOST, Engine, engines_for
 from ejop.sums.plan import format_bytes
@@ -256,6 +259,16 @@ class RidgeRule(Rule):
         and the others are means over labels.
     time_limit : float or None, default=None
         Seconds after which nothing more is tried; the best so far are averaged.
+    max_rows : int or None, default=None
+        Rows up to which every row is a centre and machines are solved by a factorisation; beyond,
+        some rows are centres, and machines are solved by passes over all rows. None is 10,000, and
+        on a card as many as its memory holds.
+    n_centers : int or None, default=None
+        Centres beyond ``max_rows``. None takes twice as many again and again, from 2,000 on, as
+        long as rows put aside are predicted better and a pass over the rows stays short.
+    checkpoint : path or None, default=None
+        Beyond ``max_rows``: a file for the steps that are done. A fit that was stopped goes on from
+        there when it is called again with the same rows and settings; a finished fit removes it.
 
     Attributes
     ----------
@@ -268,6 +281,9 @@ class RidgeRule(Rule):
         Numbers of these rows.
     loss_ : float
         Mean squared error of ``honest_``, in units of the targets' variance for real ones.
+    held_ : ndarray of shape (n_held,)
+        Numbers of the training rows that the rule holds: all of them, or those put aside and the
+        centres.
     table_ : dict of ndarray
         Every candidate with its losses.
 
@@ -290,6 +306,9 @@ class RidgeRule(Rule):
         "n_rounds": [Interval(Integral, 0, 1, closed="both")],
         "scoring": [None, StrOptions(set(LOSSES))],
         "time_limit": [None, Interval(Real, 0, None, closed="neither")],
+        "max_rows": [None, Interval(Integral, 4, None, closed="left")],
+        "n_centers": [None, Interval(Integral, 1, None, closed="left")],
+        "checkpoint": [None, str, PathLike],
     }
 
     def __init__(
@@ -300,12 +319,18 @@ class RidgeRule(Rule):
         n_rounds: int = 1,
         scoring: str | None = None,
         time_limit: float | None = None,
+        max_rows: int | None = None,
+        n_centers: int | None = None,
+        checkpoint: str | PathLike[str] | None = None,
     ) -> None:
         self.n_members = n_members
         self.kernels = kernels
         self.n_rounds = n_rounds
         self.scoring = scoring
         self.time_limit = time_limit
+        self.max_rows = max_rows
+        self.n_centers = n_centers
+        self.checkpoint = checkpoint
 
     @computing
     def learn(
@@ -342,58 +367,41 @@ class RidgeRule(Rule):
             Columns that are levels, of which no ranks are taken.
         """
         self._validate_params()
-        _require_room(len(block), engine.most_centers(), memory_limit)
         strange = [kernel for kernel in self.kernels if kernel not in MAPS]
         if strange or not self.kernels:
             raise ValueError(f"`kernels` must be some of {list(MAPS)}, got {self.kernels!r}.")
         summary = Summary.of(block)
         self.kind_ = kind or ("classes" if summary.one_hot else "real")
-        rank = None
-        if self.scoring is not None:
-            loss = loss_of(self.scoring, self.kind_)
-            rank = partial(_ranking_loss, loss, block, summary.prior, units)
-        w = None if block.w is None else block.weights / block.weights.mean()
-        quantiles = QuantileColumns(fixed).fit(block.X) if "quantile" in preparations else None
-        X = block.X.astype(np.float64, copy=False)
-        columns = {"plain": lambda: X, "quantile": lambda: quantiles.transform(X)}  # type: ignore[union-attr]
-        R = (block.Y - summary.prior) / units
-        engine = engine.precise()
-        held = Regression(
-            engine.array(X, FLOAT64),
-            engine.array(R, FLOAT64),
-            None if w is None else engine.array(w, FLOAT64),
-            engine,
+        deadline = np.inf if self.time_limit is None else time.monotonic() + self.time_limit
+        fit = _Fit(
+            self, block, summary, preparations, seed, units, fixed, engine, memory_limit, deadline
         )
-        search = MachineSearch(
-            {
-                name: replace(held, X=engine.array(columns[name](), FLOAT64))
-                for name in preparations
-            },
-            self.kernels,
-            self.n_members,
-            self.n_rounds,
-            seed,
-            np.inf if self.time_limit is None else time.monotonic() + self.time_limit,
-            rank,
-            memory_limit,
-        )
-        ranked = search.run(progress)
-        chosen = ranked[: self.n_members]
-        members = search.members(chosen)
+        if self._streams(len(block), engine):
+            learned = fit.streamed(progress)
+        else:
+            _require_room(len(block), engine.most_centers(), memory_limit)
+            learned = fit.whole(progress)
         self.members_ = [
-            replace(one, coefficients=_compact(one.coefficients * units)) for one in members
+            replace(one, coefficients=_compact(one.coefficients * units)) for one in learned.members
         ]
-        honest = np.mean([one.candidate.honest for one in chosen], axis=0)
-        squares = ((honest - R[search.rows]) ** 2).sum(1)
-        self.loss_ = float(np.average(squares, weights=None if w is None else w[search.rows]))
-        self.honest_ = honest * units + summary.prior
+        R, w = (learned.block.Y - summary.prior) / units, learned.block.w
+        squares = ((learned.honest - R[learned.judged]) ** 2).sum(1)
+        weights = None if w is None else w[learned.judged]
+        self.loss_ = float(np.average(squares, weights=weights))
+        self.honest_ = learned.honest * units + summary.prior
+        held = learned.block
         if self.kind_ != "real":  # small numbers, of which a model holds many
             self.honest_ = self.honest_.astype(np.float32)
-            block = replace(block, Y=block.Y.astype(np.float32))
-        self.judged_, self.notes_ = search.rows, search.notes
-        self.table_ = _table(search, ranked, len(chosen))
-        self.function_ = AverageFunction().of(self.members_, quantiles, block, summary)
+            held = replace(held, Y=held.Y.astype(np.float32))
+        self.judged_, self.notes_ = learned.judged, learned.notes
+        self.held_ = held.index
+        self.table_ = learned.table
+        self.function_ = AverageFunction().of(self.members_, fit.quantiles, held, summary)
         return self
+
+    def _streams(self, n: int, engine: Engine) -> bool:
+        """Whether so many rows are read a block at a time."""
+        return n > (engine.most_centers() if self.max_rows is None else self.max_rows)
 
     def hold(self, rows: NDArray, Y: NDArray, w: NDArray | None = None) -> RidgeRule:
         """Take the rows that answer: those that it was learned from."""
@@ -493,6 +501,137 @@ class RidgeRule(Rule):
     def judge(self, Z: NDArray, sizes: Sequence[float], device: Any = None) -> Iterator[Votes]:
         """Values at new rows, once."""
         yield self.fit(self.rows_, self.targets_, self.weights_).votes(Z)
+
+
+class _Learned(NamedTuple):
+    """What a search has come to."""
+
+    members: list[Member]
+    #: predictions of rows by machines that have not seen them, less the mean target, in units
+    honest: NDArray
+    #: the places of these in the block
+    judged: NDArray
+    #: the rows that a model holds
+    block: Block
+    table: dict[str, NDArray]
+    notes: list[str]
+
+
+@dataclass
+class _Fit:
+    """One call of ``learn``."""
+
+    rule: RidgeRule
+    block: Block
+    summary: Summary
+    preparations: Sequence[str]
+    seed: int
+    units: NDArray | float
+    fixed: NDArray | None
+    engine: Engine
+    memory_limit: int | None
+    deadline: float
+    quantiles: QuantileColumns | None = None
+
+    def prepare(self, name: str, X: NDArray) -> NDArray:
+        """Scaled rows as a machine sees them before its map."""
+        if name == "plain":
+            return X.astype(np.float64, copy=False)
+        assert self.quantiles is not None
+        return self.quantiles.transform(X)
+
+    def rank_quantiles(self, X: NDArray) -> None:
+        """Take the quantiles of columns where a preparation needs them."""
+        if "quantile" in self.preparations:
+            self.quantiles = QuantileColumns(self.fixed).fit(X)
+
+    def residual(self, part: Any) -> NDArray:
+        """Targets of some rows less their mean, in units."""
+        return (self.block.Y[part] - self.summary.prior) / self.units
+
+    def search(self, block: Block) -> MachineSearch:
+        """Machines for some of the rows."""
+        rule, engine = self.rule, self.engine.precise()
+        w = None if block.w is None else block.weights / block.weights.mean()
+        R = (block.Y - self.summary.prior) / self.units
+        held = Regression(
+            engine.array(block.X, FLOAT64),
+            engine.array(R, FLOAT64),
+            None if w is None else engine.array(w, FLOAT64),
+            engine,
+        )
+        problems = {
+            name: replace(held, X=engine.array(self.prepare(name, block.X), FLOAT64))
+            for name in self.preparations
+        }
+        rank = None
+        if rule.scoring is not None:
+            loss = loss_of(rule.scoring, rule.kind_)
+            rank = partial(_ranking_loss, loss, block, self.summary.prior, self.units)
+        return MachineSearch(
+            problems,
+            rule.kernels,
+            rule.n_members,
+            rule.n_rounds,
+            self.seed,
+            self.deadline,
+            rank,
+            self.memory_limit,
+        )
+
+    def whole(self, progress: Any) -> _Learned:
+        """Machines that hold every row, or as many as can be."""
+        self.rank_quantiles(self.block.X)
+        search = self.search(self.block)
+        ranked = search.run(progress)
+        chosen = ranked[: self.rule.n_members]
+        members = search.members(chosen)
+        honest = np.mean([one.candidate.honest for one in chosen], axis=0)
+        table = _table(search, ranked, len(chosen))
+        return _Learned(members, honest, search.rows, self.block, table, search.notes)
+
+    def streamed(self, progress: Any) -> _Learned:
+        """Machines on centres, by passes over all rows."""
+        rule, block = self.rule, self.block
+        most = HONEST_ROWS if rule.max_rows is None else min(HONEST_ROWS, rule.max_rows)
+        rows = StreamedSearch(
+            block,
+            self.residual,
+            {name: partial(self.prepare, name) for name in self.preparations},
+            self._loss,
+            rule.n_members,
+            self.seed,
+            self.engine,
+            rule.n_centers,
+            self.memory_limit,
+            rule.n_rounds > 0,
+            lambda: time.monotonic() > self.deadline,
+        )
+        sample = np.sort(rows.order[:most])
+        self.rank_quantiles(block.X[np.sort(rows.pool)])
+        search = self.search(block.rows(sample))
+        ranked = search.run(progress)
+        settings = {k: v for k, v in rule.get_params().items() if k not in ("checkpoint",)}
+        owner = fingerprint(
+            len(block), block.X[sample], block.Y[sample], self.seed, sorted(settings.items())
+        )
+        rows.checkpoint = Checkpoint(rule.checkpoint, owner)
+        for _ in progress(rows.run(chains_of(ranked, search.engine)), rows.expected_steps()):
+            pass
+        kept = rows.kept()
+        held = replace(block.rows(kept), index=kept)
+        rows.checkpoint.finish()
+        table = _table(search, ranked, 0)
+        notes = search.notes + rows.notes
+        return _Learned(rows.members, rows.values, np.arange(len(rows.honest)), held, table, notes)
+
+    def _loss(self, values: NDArray, rows: NDArray) -> float:
+        """What judges chains: squared error, or the rule's ``scoring``."""
+        w = None if self.block.w is None else self.block.w[rows]
+        if self.rule.scoring is not None:
+            loss = loss_of(self.rule.scoring, self.rule.kind_)
+            return loss(values * self.units + self.summary.prior, self.block.Y[rows], w)
+        return float(np.average(((values - self.residual(rows)) ** 2).sum(1), weights=w))
 
 
 def _ranking_loss(

@@ -195,6 +195,10 @@ class Engine(ABC):
         """Diagonal of (L L^T)^-1; overwrites L."""
 
     @abstractmethod
+    def factor_gram(self, L: Any) -> Any:
+        """L^T L of a lower factor, as :meth:`cholesky` reads it: one half may be anything."""
+
+    @abstractmethod
     def eigh(self, M: NDArray) -> tuple[NDArray, NDArray]:
         """Eigenvalues, ascending, and eigenvectors of a symmetric matrix of NumPy."""
 
@@ -338,6 +342,13 @@ class HostEngine(Engine):
         with pools_free(len(L) ** 3):
             _refuse_singular(lapack.invert_factor(L))
         return squared_tails(L.T)
+
+    def factor_gram(self, L: NDArray) -> NDArray:
+        """By LAPACK's lauum, a sixth of the work of a product."""
+        G = np.array(L, order="F")
+        with pools_free(len(L) ** 3):
+            lapack.gram_of_factor(G)
+        return G.T
 
     def eigh(self, M: NDArray) -> tuple[NDArray, NDArray]:
         """By LAPACK."""

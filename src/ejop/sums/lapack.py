@@ -86,3 +86,8 @@ def invert_factor(L: NDArray) -> int:
 def invert(L: NDArray) -> int:
     """The lower half of (L L^T)^-1 in the place of a factor; the row where it is singular, or 0."""
     return _call("potri", L.dtype, "L", len(L), L, len(L))
+
+
+def gram_of_factor(L: NDArray) -> int:
+    """The lower half of L^T L in the place of a factor in Fortran order."""
+    return _call("lauum", L.dtype, "L", len(L), L, len(L))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -100,11 +101,17 @@ class Centers:
         """Distances (m, n_centers) of the kind that the kernel is a function of, up to rounding."""
         if self.pairwise:
             return self.engine.measured(Q, self.Z)
-        D = Q @ self.Z.T
-        D *= -2
-        D += (Q * Q).sum(1)[:, None]
-        D += self.norms
-        return namespace(D).clip(D, 0, None, out=D)
+        xp = namespace(Q)
+        own = (Q * Q).sum(1)[:, None]
+        D = xp.hstack([Q, own, own * 0 + 1]) @ self._folded
+        return xp.clip(D, 0, None, out=D)
+
+    @cached_property
+    def _folded(self) -> Any:
+        """[-2 z | 1 | |z|^2]^T: with it one product gives squared distances."""
+        xp = namespace(self.Z)
+        norms = self.norms[:, None]
+        return xp.hstack([-2 * self.Z, norms * 0 + 1, norms]).T
 
     def moved(self, D: Any, Q: Any, j: int, t: float) -> Any:
         """Distances of the queries once they have moved by t along feature j."""

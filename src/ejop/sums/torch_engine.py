@@ -283,6 +283,10 @@ class TorchEngine(Engine):
         """By the device."""
         return self.inverse(L).diagonal()
 
+    def factor_gram(self, L: torch.Tensor) -> torch.Tensor:
+        """One product."""
+        return L.T @ L
+
     def eigh(self, M: NDArray) -> tuple[NDArray, NDArray]:
         """By the device, in float64."""
         if not self.has_float64:

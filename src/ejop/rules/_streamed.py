@@ -1,0 +1,554 @@
+"""Kernel machines for more rows than one matrix holds.
+
+What a small sample finds best goes on as *chains*: on a pool of rows each machine's derivatives
+make the next map, again and again, as long as rows that were put aside are predicted better. The
+best chains are then solved for all rows, on as many centres as still help, by passes over the rows
+(:mod:`ejop.sums.conjugate`). Rows are only read, a block at a time.
+
+Rows that are put aside serve twice: *judges* choose, *honest* rows are predicted once at the end,
+and all that is told comes from these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ejop.arrays import diagonal_of
+from ejop.executors.threads import n_threads, stream
+from ejop.functions import Member, centers_of, mapped
+from ejop.rows import Block
+from ejop.rules._checkpoint import Arrays, Checkpoint
+from ejop.rules._machines import PENALTIES, WIDTHS, Regression, outer_product, root
+from ejop.sums.conjugate import (
+    FLOAT32,
+    ConjugateSystem,
+    Passes,
+    RowPasses,
+    fits_single,
+)
+from ejop.sums.engine import Engine
+from ejop.sums.ridge import FLOAT64
+
+#: rows of the pool that chains learn from, and centres of their machines
+POOL, POOL_CENTERS = 10_000, 800
+#: rows that are put aside for each of two uses, at the most, and as one in so many
+ASIDE, ONE_IN = 5_000, 10
+#: chains that go on after each round; those after the last as many as that
+CHAINS = (5, 3, 2)
+ROUNDS = 12
+#: share of the loss that a round or another machine must take off, and twice as many centres
+GAIN, CENTERS_GAIN = 0.01, 0.02
+#: centres that are tried, each twice as many as before, and rows that judge them, for each centre
+FIRST_CENTERS, ROWS_PER_CENTER = 2_000, 50
+#: entries of kernel matrices that a pass may take, for one machine and for all; what is beyond the
+#: first number of centres is not tried
+WORK, ALL_WORK = 4e9, 8e9
+#: passes of conjugate gradients at the most, and the residual at which they end
+PASSES, RESIDUAL = 25, 1e-3
+#: passes without a gain of so much of the loss before they end
+PATIENCE, PASS_GAIN = 2, 1e-3
+#: passes that take the rows put aside in
+LAST_PASSES = 3
+#: penalties of the pool: those of all machines, and larger ones
+POOL_PENALTIES = (*PENALTIES, 10.0, 100.0)
+#: bytes of mapped rows that are kept for all passes
+HELD = 2**30
+#: median distances come from so many rows
+MEDIAN_ROWS = 500
+#: what a checkpoint says of a chain
+NUMBERS, ARRAYS = ("width", "h", "penalty", "loss"), ("L", "next", "judged")
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A machine on the pool, and the map that it is under.
+
+    Attributes
+    ----------
+    preparation, kernel : str
+    diagonal : bool
+    round : int
+        Outer products that made the map.
+    width : float
+        Bandwidth over the median distance of mapped rows.
+    h, penalty : float
+    L : ndarray or None
+    loss : float
+        Of the judges.
+    next : ndarray or None
+        The map that its derivatives make.
+    judged : ndarray of shape (n_judges, c) or None
+        Predictions of the judges by the machine on the pool.
+    """
+
+    preparation: str
+    kernel: str
+    diagonal: bool
+    round: int
+    width: float
+    h: float = np.nan
+    penalty: float = np.nan
+    L: NDArray | None = None
+    loss: float = np.inf
+    next: NDArray | None = None
+    judged: NDArray | None = None
+
+    @property
+    def name(self) -> str:
+        """For checkpoints."""
+        kind = "diagonal" if self.diagonal else "full"
+        return f"{self.preparation} {self.kernel} {kind} {self.round}"
+
+    def arrays(self) -> Arrays:
+        """What was found, for a checkpoint."""
+        found = {key: getattr(self, key) for key in (*NUMBERS, *ARRAYS)}
+        return {key: np.asarray(value) for key, value in found.items() if value is not None}
+
+    def found(self, arrays: Arrays) -> Chain:
+        """The same chain with what a checkpoint says."""
+        numbers = {key: float(arrays[key]) for key in NUMBERS}
+        return replace(self, **numbers, **{key: arrays.get(key) for key in ARRAYS})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A chain solved for many rows.
+
+    Attributes
+    ----------
+    chain : Chain
+    coefficients : ndarray of shape (m, c)
+    loss : float
+        Of the judges.
+    rows : int
+        That it was solved for.
+    """
+
+    chain: Chain
+    coefficients: NDArray
+    loss: float
+    rows: int
+
+
+@dataclass
+class StreamedSearch:
+    """Machines for many rows.
+
+    Attributes
+    ----------
+    block : Block
+        All rows, scaled; ``X`` may be anything that slices and row numbers read from.
+    residual : callable
+        ``residual(part)`` gives the targets of some rows less their mean, in units.
+    columns : dict of callable
+        What prepares scaled rows, by preparation.
+    loss : callable
+        ``loss(values, rows)`` of predictions (less the mean) of some rows.
+    n_members : int
+    seed : int
+    engine : Engine
+    n_centers : int or None
+    memory_limit : int or None
+    maps : bool
+        Whether maps are learned.
+    expired : callable
+        Whether the time is over.
+    checkpoint : Checkpoint
+        Where finished steps are kept.
+    """
+
+    block: Block
+    residual: Callable[[Any], NDArray]
+    columns: dict[str, Callable[[NDArray], NDArray]]
+    loss: Callable[[NDArray, NDArray], float]
+    n_members: int
+    seed: int
+    engine: Engine
+    n_centers: int | None
+    memory_limit: int | None
+    maps: bool = True
+    expired: Callable[[], bool] = lambda: False
+    checkpoint: Checkpoint = field(default_factory=lambda: Checkpoint(None, ""))
+    notes: list[str] = field(default_factory=list)
+    members: list[Member] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        n = len(self.block)
+        order = np.random.default_rng(self.seed + 5).permutation(n)
+        aside = min(ASIDE, n // ONE_IN)
+        self.honest, self.judges = np.sort(order[:aside]), np.sort(order[aside : 2 * aside])
+        self.order = order[2 * aside :]
+        self.most = self._most_centers(len(self.order))
+        self.pool = self.order[: max(POOL, self.most)]  # the first of it are centres
+
+    def _most_centers(self, n: int) -> int:
+        """As many as memory and a pass over the rows allow."""
+        if self.n_centers is not None:
+            return min(self.n_centers, n)
+        most = min(n, self.engine.most_centers(), max(FIRST_CENTERS, int(WORK / n)))
+        if self.memory_limit is not None:
+            most = min(most, int((self.memory_limit / (4 * 8)) ** 0.5))
+        return max(1, most)
+
+    # steps ------------------------------------------------------------------------------------
+
+    def run(self, chains: Sequence[Chain]) -> Iterator[str]:
+        """All steps, told one by one; what they find is in ``members`` in the end."""
+        ranked = yield from self._rounds(list(chains))
+        chosen = self._together(ranked)
+        m = yield from self._centers_for(chosen[0])
+        most = max(1, int(ALL_WORK / (len(self.order) * m)))
+        values: list[NDArray] = []
+        for chain in chosen[:most]:
+            if self.members and self.expired():
+                break
+            member, found = yield from self._finished(chain, m)
+            self.members.append(member)
+            values.append(found)
+        self.values = np.mean(values, axis=0)
+
+    def expected_steps(self) -> int:
+        """Steps of :meth:`run`, roughly."""
+        rounds = sum(CHAINS) + (ROUNDS - len(CHAINS)) * CHAINS[-1] // 2
+        return rounds + (2 + self.n_members) * PASSES // 2
+
+    def _rounds(self, chains: list[Chain]) -> Generator[str, None, list[Chain]]:
+        """Rounds on the pool: what they lead to, best first."""
+        best: dict[tuple[str, str, bool], Chain] = {}
+        for k in range(ROUNDS):
+            chains = chains[: CHAINS[min(k, len(CHAINS) - 1)]]
+            threads = 1 if self.engine.on_device else n_threads(None, 1e9 * len(chains))
+            tried = []
+            for one in stream(self._improved, chains, threads):
+                kind = one.preparation, one.kernel, one.diagonal
+                before = best.get(kind)
+                if before is None or one.loss < before.loss:
+                    best[kind] = one
+                if one.next is not None and (before is None or one.loss < (1 - GAIN) * before.loss):
+                    tried.append(one)
+                yield f"round {k}, {one.name}"
+            chains = [
+                replace(one, round=one.round + 1, L=one.next, next=None)
+                for one in sorted(tried, key=lambda one: one.loss)
+            ]
+            if not chains or self.expired():
+                break
+        return sorted(best.values(), key=lambda one: one.loss)
+
+    def _improved(self, chain: Chain) -> Chain:
+        """A chain with bandwidth, penalty and loss under its map, and the next map."""
+        found = self.checkpoint.found(chain.name)
+        if found is not None:
+            return chain.found(found)
+        rng = np.random.default_rng(self.seed + 7)
+        X, J = (self._mapped(chain, rows) for rows in (self.pool[:POOL], self.judges))
+        centers = np.arange(min(POOL_CENTERS, len(X)))
+        unit = median_distance(chain.kernel, X[rng.permutation(len(X))[:MEDIAN_ROWS]], self.engine)
+        R, w = self.residual(self.pool[:POOL]), self._weights(self.pool[:POOL])
+        tried: dict[float, Pooled] = {}
+
+        def loss(width: float) -> float:
+            if width not in tried:
+                tried[width] = pooled(
+                    self.engine, chain.kernel, X, R, w, centers, unit * width, J, self._judge
+                )
+            return tried[width].loss
+
+        width = chain.width
+        while True:
+            step = min((width / 2, width * 2), key=loss)
+            if not loss(step) < loss(width):
+                break
+            width = step
+        value, penalty, a, judged = tried[width]
+        done = replace(
+            chain, width=width, h=unit * width, penalty=penalty, loss=value, judged=judged
+        )
+        if a is not None and self.maps:
+            problem = Regression(
+                self.engine.array(X[centers], FLOAT64), self.engine.array(R[centers], FLOAT64)
+            )
+            done = replace(done, next=self._next_map(done, problem, a, rng))
+        self.checkpoint.keep(done.name, done.arrays())
+        return done
+
+    def _next_map(self, chain: Chain, problem: Regression, a: Any, rng: Any) -> NDArray | None:
+        """Root of the outer product of f's derivatives by the prepared columns."""
+        M = outer_product(problem, chain.kernel, chain.h, self.engine.array(a, FLOAT64), rng)
+        L = chain.L
+        if L is not None:
+            M = M * np.outer(L, L) if L.ndim == 1 else L.T @ M @ L
+        found = root(self.engine.precise(), M, chain.diagonal)
+        return None if found is None else self.engine.to_host(found)
+
+    def _together(self, ranked: Sequence[Chain]) -> list[Chain]:
+        """The best chain, and those with which the mean predicts the judges better."""
+        chosen, mean = [ranked[0]], ranked[0].judged
+        for chain in ranked[1:]:
+            if len(chosen) == self.n_members or chain.judged is None or mean is None:
+                break
+            both = mean + (chain.judged - mean) / (len(chosen) + 1)
+            if self._judge(both) < (1 - GAIN) * self._judge(mean):
+                chosen.append(chain)
+                mean = both
+        return chosen
+
+    def _centers_for(self, chain: Chain) -> Generator[str, None, int]:
+        """Twice as many centres again and again, as long as the judges gain."""
+        n, m, before = len(self.order), min(FIRST_CENTERS, self.most), np.inf
+        while m < self.most and not self.expired():
+            one = yield from self._solve(chain, m, min(n, ROWS_PER_CENTER * m))
+            if not one.loss < (1 - CENTERS_GAIN) * before:
+                m //= 2
+                why = "twice as many were not better"
+                break
+            before, m = one.loss, min(2 * m, self.most)
+        else:
+            why = "as many as memory, or a short pass over the rows, allows"
+        self.notes.append(
+            f"machines are solved for all {len(self.block)} rows on {m} centres, drawn at random "
+            f"({why})"
+        )
+        return m
+
+    # machines ---------------------------------------------------------------------------------
+
+    def _solve(self, chain: Chain, m: int, n: int) -> Generator[str, None, Solved]:
+        """A machine on m centres for n rows; passes until the judges gain no more."""
+        return (yield from self._descended(chain, self._system(chain, m, n), n))
+
+    def _descended(
+        self, chain: Chain, equations: tuple[ConjugateSystem, Passes], n: int
+    ) -> Generator[str, None, Solved]:
+        system, passes = equations
+        m = len(system.centers)
+        name = f"{chain.name} {m} {n}"
+        K = system.centers.kernel(self._on(system, self._mapped(chain, self.judges)))
+
+        def judged(a: NDArray) -> float:
+            found = self.engine.to_host(K @ self._on(system, a))
+            return self._judge(found.astype(np.float64))
+
+        best, waited, start, done = None, 0, None, 0
+        found = self.checkpoint.found(name)
+        if found is not None:
+            start, done = found["a"], int(found["passes"])
+            best = Solved(chain, start, judged(start), n)
+            if bool(found["finished"]):
+                return best
+        for descent in system.descend(passes, self.n_outputs, start):
+            a = descent.coefficients
+            loss = judged(a)
+            waited = 0 if best is None or loss < (1 - PASS_GAIN) * best.loss else waited + 1
+            if best is None or loss < best.loss:
+                best = Solved(chain, a, loss, n)
+            ended = waited >= PATIENCE or descent.share < RESIDUAL or done >= PASSES
+            state = {"passes": np.array(done), "finished": np.array(ended)}
+            self.checkpoint.keep(name, {"a": best.coefficients, **state})
+            yield f"pass {done} of {chain.name}, {m} centres, {n} rows: {loss:.4g}"
+            done += 1
+            if ended or (self.expired() and done > LAST_PASSES):
+                break
+        assert best is not None
+        return best
+
+    def _finished(self, chain: Chain, m: int) -> Generator[str, None, tuple[Member, NDArray]]:
+        """A member for all rows, and what it says of honest rows before it has seen them.
+
+        Some more passes take in the rows that were put aside.
+        """
+        name = f"{chain.name} {m} last"
+        found = self.checkpoint.found(name)
+        if found is None:
+            system, passes = self._system(chain, m, len(self.order))
+            one = yield from self._descended(chain, (system, passes), len(self.order))
+            values, a = self._values(one, self.honest), one.coefficients
+            del passes
+            every = self._passes(chain, None, system.kind)
+            for k, descent in enumerate(system.descend(every, self.n_outputs, a)):
+                a = descent.coefficients
+                yield f"last pass {k} of {chain.name}"
+                if k == LAST_PASSES:
+                    break
+            found = self.checkpoint.keep(name, {"a": a, "values": values})
+        return self._member(chain, found["a"]), found["values"]
+
+    def _system(self, chain: Chain, m: int, n: int | None) -> tuple[ConjugateSystem, Passes]:
+        """Equations of m centres, and passes over n rows; None for all, those put aside too."""
+        Z = self._mapped(chain, self.pool[:m])
+        single = fits_single(Z, chain.h)
+        passes = self._passes(chain, n, FLOAT32 if single else FLOAT64)
+        system = ConjugateSystem.of(
+            chain.kernel, Z, chain.h, chain.penalty, passes.weight, self.engine, single=single
+        )
+        return system, passes
+
+    def _passes(self, chain: Chain, n: int | None, kind: np.dtype) -> RowPasses:
+        """Passes over rows of which those put aside weigh nothing."""
+        every = n is None or n == len(self.order)
+        rows = None if every else np.sort(self.order[:n])
+        total = len(self.block) if rows is None else len(rows)
+        found = self._weights(rows)
+        weights = np.ones(total) if found is None else found.copy()
+        if rows is None and n is not None:
+            weights[self.honest] = weights[self.judges] = 0
+        engine = self.engine if kind == FLOAT32 else self.engine.precise()
+        equal = bool(np.all(weights == 1))
+        column = None if equal else engine.array(weights[:, None], kind)
+        L = None if chain.L is None else chain.L
+        width = self.block.X.shape[1] if L is None or L.ndim == 1 else len(L)
+        held: Any = None
+        targets: Any = None
+        if total * width * kind.itemsize <= (self.memory_limit or 4 * HELD) / 4:
+            held = engine.zeros((total, width), kind)
+
+        def make(start: int, stop: int) -> tuple[Any, Any]:
+            part = slice(start, stop) if rows is None else rows[start:stop]
+            Z = mapped(self.columns[chain.preparation](self.block.X[part]), L)
+            return engine.array(Z, kind), engine.array(self.residual(part), kind)
+
+        if held is not None:
+            targets = engine.zeros((total, self.n_outputs), kind)
+            for s in range(0, total, 65_536):
+                e = min(s + 65_536, total)
+                held[s:e], targets[s:e] = make(s, e)
+
+        def read(start: int, stop: int) -> tuple[Any, Any, Any]:
+            w = None if column is None else column[start:stop]
+            if held is None:
+                return *make(start, stop), w
+            return held[start:stop], targets[start:stop], w
+
+        return RowPasses(read, total, float(weights.sum()))
+
+    def _values(self, one: Solved, rows: NDArray) -> NDArray:
+        """Predictions of some rows, less the mean target."""
+        Z = self._mapped(one.chain, self.pool[: len(one.coefficients)])
+        engine = self.engine.precise()
+        centers = centers_of(one.chain.kernel, engine.array(Z, FLOAT64), one.chain.h, engine)
+        Q = engine.array(self._mapped(one.chain, rows), FLOAT64)
+        a = engine.array(one.coefficients, FLOAT64)
+        return engine.to_host(centers.kernel(Q) @ a)
+
+    def _member(self, chain: Chain, a: NDArray) -> Member:
+        """A machine as an average holds it; its centres are rows that :meth:`kept` names."""
+        places = len(self.honest) + len(self.judges) + np.arange(len(a))
+        return Member(
+            chain.preparation,
+            chain.kernel,
+            chain.diagonal,
+            chain.round,
+            chain.h,
+            chain.penalty,
+            (chain.h, chain.penalty),
+            chain.L,
+            a,
+            places,
+            chain.loss,
+        )
+
+    def kept(self) -> NDArray:
+        """Numbers of the rows that a model holds: honest rows, judges, the pool."""
+        return np.concatenate([self.honest, self.judges, self.pool])
+
+    # rows -------------------------------------------------------------------------------------
+
+    @property
+    def n_outputs(self) -> int:
+        """Targets."""
+        return self.block.Y.shape[1]
+
+    def _mapped(self, chain: Chain, rows: NDArray) -> NDArray:
+        return mapped(self.columns[chain.preparation](self.block.X[rows]), chain.L)
+
+    def _weights(self, rows: NDArray | None) -> NDArray | None:
+        if self.block.w is None:
+            return None
+        w = self.block.w / self.block.w.mean()
+        return w if rows is None else w[rows]
+
+    def _judge(self, values: NDArray) -> float:
+        return self.loss(values, self.judges)
+
+    def _on(self, system: ConjugateSystem, values: NDArray) -> Any:
+        return system.centers.engine.array(values, system.kind)
+
+
+def median_distance(kernel: str, Z: NDArray, engine: Engine) -> float:
+    """Median of the distances between rows; one where it is zero."""
+    centers = centers_of(kernel, engine.precise().array(Z, FLOAT64), 1.0, engine.precise())
+    D = engine.to_host(centers.distances(centers.Z))
+    found = float(np.median(D[np.triu_indices(len(D), 1)])) if len(D) > 1 else 1.0
+    found = found if centers.linear else np.sqrt(found)
+    return float(found) if found > 0 else 1.0
+
+
+class Pooled(NamedTuple):
+    """A machine on a pool: loss of the judges, penalty, coefficients, predictions of the judges."""
+
+    loss: float
+    penalty: float
+    a: NDArray | None
+    judged: NDArray | None
+
+
+def pooled(
+    engine: Engine,
+    kernel: str,
+    Z: NDArray,
+    R: NDArray,
+    w: NDArray | None,
+    places: NDArray,
+    h: float,
+    J: NDArray,
+    judge: Callable[[NDArray], float],
+) -> Pooled:
+    """The best penalty for centres among a pool of rows.
+
+    All penalties share one matrix product; where the kernel matrix of the centres cannot be
+    factorised the loss is infinite.
+    """
+    engine = engine.precise()
+    rows = engine.array(Z, FLOAT64)
+    centers = centers_of(kernel, rows[engine.index(places)], h, engine)
+    K = centers.kernel(centers.Z)
+    diagonal_of(K)[:] += 1e-10 * len(K)
+    try:
+        half = engine.cholesky(K)
+    except np.linalg.LinAlgError:
+        return Pooled(np.inf, np.nan, None, None)
+    phi = engine.solve(half, centers.kernel(rows).T, half="lower")
+    weighted = phi if w is None else phi * engine.array(w, FLOAT64)
+    G, b = weighted @ phi.T, weighted @ engine.array(R, FLOAT64)
+    asked = centers.kernel(engine.array(J, FLOAT64))
+    best = Pooled(np.inf, np.nan, None, None)
+    for penalty in POOL_PENALTIES:
+        A = G + 0
+        diagonal_of(A)[:] += penalty
+        try:
+            solved = engine.solve(engine.cholesky(A), b)
+        except np.linalg.LinAlgError:
+            continue
+        a = engine.solve(half, solved, half="upper")
+        judged = engine.to_host(asked @ a)
+        loss = judge(judged)
+        if loss < best.loss:
+            best = Pooled(loss, penalty, engine.to_host(a), judged)
+    return best
+
+
+def chains_of(ranked: Sequence[Any], engine: Engine) -> list[Chain]:
+    """Chains that go on from candidates of a sample, best first, one of each kind of map."""
+    found: dict[tuple[str, str, bool], Chain] = {}
+    for one in ranked:
+        candidate = one.candidate
+        kind = one.preparation, candidate.kernel, candidate.diagonal
+        width = WIDTHS[candidate.kernel][candidate.settings[-1].place[0]]
+        L = None if candidate.L is None else engine.to_host(candidate.L)
+        found.setdefault(kind, Chain(*kind, candidate.round, width, L=L))
+    return list(found.values())
