@@ -106,6 +106,51 @@ def of_bytes(rows: Any) -> int:
     return int(rows.estimated_size() if hasattr(rows, "estimated_size") else rows.nbytes)
 
 
+def size(set: str, real: bool, n: int, method: str, seed: int, data: str | None) -> dict[str, Any]:
+    """Error, seconds and peak memory of a method on one table; a small fit first warms up."""
+    import numpy as np
+
+    from benchmarks.load import Elsewhere
+    from benchmarks.size_data import FAMILIES, TEST_ROWS, real_set, synthetic
+    from benchmarks.size_methods import METHODS
+
+    if set in FAMILIES:
+        A, a = synthetic(set, n, real, seed)
+        B, b = synthetic(set, TEST_ROWS, real, seed + 1000)
+    else:
+        A, a, B, b = real_set(Path(data or "."), set, n, seed)
+    warnings.simplefilter("ignore")
+    few = np.random.default_rng(0).choice(n, 1500, replace=False)
+    METHODS["ours" if method.startswith("ours") else method](A[few], a[few], real).predict(B[:10])
+    forget_peak()
+    elsewhere, before = Elsewhere(), peak_memory()
+    start, used = time.perf_counter(), time.process_time()
+    model = METHODS[method](A, a, real)
+    fit, fit_cpu = time.perf_counter() - start, time.process_time() - used
+    peak = peak_memory() - before
+    start, used = time.perf_counter(), time.process_time()
+    answers = model.predict(B)
+    predict, predict_cpu = time.perf_counter() - start, time.process_time() - used
+    wrong = np.mean((b - answers) ** 2) / np.var(b) if real else np.mean(b != answers)
+    found = {
+        "error": round(100 * float(wrong), 4),
+        "test_rows": len(b),
+        "fit_seconds": round(fit, 3),
+        "fit_cpu_seconds": round(fit_cpu, 3),
+        "predict_seconds": round(predict, 3),
+        "predict_cpu_seconds": round(predict_cpu, 3),
+        "peak_memory": peak,
+        "data_bytes": A.nbytes + a.nbytes,
+        "busy_elsewhere": elsewhere.cores(),
+        "told": f"{100 * wrong:.2f} % in {fit:.0f} s ({fit_cpu:.0f} s of all threads)",
+    }
+    if method.startswith("ours"):
+        found["members"] = [str(one) for one in model.rule_.members_]
+        found["centers"] = max(len(one.coefficients) for one in model.rule_.members_)
+        found["notes"] = model.rule_.notes_
+    return found
+
+
 # memory -------------------------------------------------------------------------------------
 
 
@@ -135,6 +180,7 @@ TASKS: dict[str, Callable[..., Any]] = {
     "first_fit": first_fit,
     "import_time": import_time,
     "prepare": prepare,
+    "size": size,
 }
 
 if __name__ == "__main__":

@@ -241,3 +241,8 @@ def mean_of_machines(x, members, X, R):
             A, a = A @ L.T, a @ L.T
         total = total + machine(a, A, R, *settings[-1], kernel)
     return total / len(members)
+
+
+def centers_ridge(K, own, R, w, penalty):
+    """Coefficients of ridge on centres: K (n, m) between rows and centres, own (m, m) of these."""
+    return np.linalg.solve(K.T @ (w[:, None] * K) + penalty * own, K.T @ (w[:, None] * R))

@@ -41,8 +41,8 @@ ASIDE, ONE_IN = 5_000, 10
 #: chains that go on after each round; those after the last as many as that
 CHAINS = (5, 3, 2)
 ROUNDS = 12
-#: share of the loss that a round or another machine must take off, and twice as many centres
-GAIN, CENTERS_GAIN = 0.01, 0.02
+#: share of the loss that a round must take off, twice as many centres, and another machine
+GAIN, CENTERS_GAIN, MEMBER_GAIN = 0.01, 0.02, 0.002
 #: centres that are tried, each twice as many as before, and rows that judge them, for each centre
 FIRST_CENTERS, ROWS_PER_CENTER = 2_000, 50
 #: entries of kernel matrices that a pass may take, for one machine and for all; what is beyond the
@@ -293,7 +293,7 @@ class StreamedSearch:
             if len(chosen) == self.n_members or chain.judged is None or mean is None:
                 break
             both = mean + (chain.judged - mean) / (len(chosen) + 1)
-            if self._judge(both) < (1 - GAIN) * self._judge(mean):
+            if self._judge(both) < (1 - MEMBER_GAIN) * self._judge(mean):
                 chosen.append(chain)
                 mean = both
         return chosen
