@@ -560,10 +560,11 @@ class Predictor(LinearMetricEstimator):
         names = list(map(str, self._column_names(len(values))))
         return Importances(names, values, np.hypot(error, over_rows), refits)
 
-    @property
-    def feature_importances_stderr_(self) -> NDArray:
-        """Standard error of each share, (n_features,), see :meth:`importances`."""
-        return self.importances().stderr
+    def __dir__(self) -> list[str]:
+        """Names of what is there; importances take time, and are not computed to be listed."""
+        late = "feature_importances_"
+        names = [name for name in object.__dir__(self) if name != late and hasattr(self, name)]
+        return [*names, late] if self.__sklearn_is_fitted__() else names
 
     def _forget(self) -> None:
         """Drop all that an earlier fit has learned."""
