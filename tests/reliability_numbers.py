@@ -86,6 +86,7 @@ BROKEN = {
     "NaN": (with_value(np.nan), "NaN"),
     "infinity": (with_value(np.inf), "infinity|too large"),
     "minus infinity": (with_value(-np.inf), "infinity|too large"),
+    "infinity beside NaN": (np.where(X[5, 2] == X, np.inf, with_value(np.nan)), "infinity|NaN"),
     "three dimensions": (X[None], "dim 3|3 dim|Found array with dim"),
     "one dimension": (X[:, 0], "Expected 2D array|1D array"),
     "no rows": (X[:0], "minimum of|0 sample"),
@@ -250,13 +251,23 @@ add("estimators", "partial_fit", "changed power", partial(changed_partial_fit, p
 add("estimators", "partial_fit", "nothing changed", changed_partial_fit)
 
 
-def predicted(kind: type, rows: Any, y: Any = None, w: Any = None, at: Any = X) -> Any:
+def predicted(
+    kind: type, rows: Any, y: Any = None, w: Any = None, at: Any = X, **options: Any
+) -> Any:
     y = target(kind) if y is None else y
-    return kind(rule="knn", random_state=0).fit(rows, y, sample_weight=w).predict(at)
+    model = kind(rule="knn", random_state=0, **options).fit(rows, y, sample_weight=w)
+    return model.predict(at)
 
 
 for kind in (EJOPClassifier, EGOPRegressor):
-    for name in ("NaN", "infinity", "1e300", "1e-300", "no rows", "one dimension"):
+    gap = BROKEN["NaN"][0]
+    add(
+        "estimators", "other guises", f"{kind.__name__}: NaN", partial(predicted, kind, gap, at=gap)
+    )
+    add("estimators", "broken rows", f"{kind.__name__}(columns='numbers'): NaN",
+        partial(predicted, kind, gap, columns="numbers"), ValueError,
+        "NaN.*fill the gaps")  # fmt: skip
+    for name in ("infinity", "infinity beside NaN", "1e300", "1e-300", "no rows", "one dimension"):
         add("estimators", "broken rows", f"{kind.__name__}: {name}",
             partial(predicted, kind, BROKEN[name][0]), ValueError, BROKEN[name][1])  # fmt: skip
     for name in ("NaN", "negative", "too short", "one of 1e30", "some zeros"):

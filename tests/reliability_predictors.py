@@ -71,6 +71,8 @@ def apart(gap: float) -> Any:
     return lambda rows: rows + gap * (np.arange(N) >= N // 2)[:, None]
 
 
+#: a third of the column that says nothing of the answer
+THIRD = (np.arange(N)[:, None] % 3 == 1) & (np.arange(D) == 2)
 GUISES: dict[str, tuple[Any, type]] = {
     "float32": (lambda rows: rows, np.float32),
     "times 1e-30": (lambda rows: rows * 1e-30, np.float64),
@@ -82,6 +84,9 @@ GUISES: dict[str, tuple[Any, type]] = {
     "an outlier of 1e8": (outlier(1e8, 0), np.float64),
     "an outlier of 1e8 in float32": (outlier(1e8, 0), np.float32),
     "an outlier of 1e4 in float32": (outlier(1e4, 1), np.float32),
+    "a gap": (outlier(np.nan, 1), np.float64),
+    "a gap in float32": (outlier(np.nan, 0), np.float32),
+    "gaps in a third of a column": (lambda rows: np.where(THIRD, np.nan, rows), np.float64),
     "a constant column": (lambda rows: np.c_[rows, np.ones(N)], np.float64),
 }
 for kind in KINDS:
@@ -90,8 +95,15 @@ for kind in KINDS:
             continue  # its target is another function of each
         add("other guises", f"{kind}: {name}", partial(as_good, kind, change, dtype))
     for name, (rows, words) in BROKEN.items():
+        if name == "NaN":
+            continue  # a gap, which is filled
         error = (ValueError, TypeError)
         add("broken rows", f"{kind}: {name}", partial(learns, kind, rows), error, words)
+    add("broken rows", f"{kind}(columns='numbers'): NaN",
+        partial(learns, kind, BROKEN["NaN"][0], columns="numbers"), ValueError,
+        "NaN.*fill the gaps")  # fmt: skip
+    add("broken rows", f"{kind}: nothing but NaN", partial(learns, kind, X * np.nan), ValueError,
+        "no column to learn from")  # fmt: skip
     lost = (X * 1e-300).astype(np.float32)
     add("broken rows", f"{kind}: lost in float32", partial(learns, kind, lost), ValueError,
         "all rows are equal")  # fmt: skip

@@ -13,6 +13,7 @@ pytest.importorskip("distributed")
 import dask.array as da
 import pandas as pd
 
+from ejop.columns import ColumnPreparer
 from ejop.dask import DaskEGOPRegressor, DaskEJOPClassifier
 from ejop.executors.dask import plan as plan_module
 from ejop.executors.dask import predictors as predictors_module
@@ -118,7 +119,7 @@ def test_twin_with_its_rows(client):
     light = model.to_local(references=False)
     np.testing.assert_allclose(light.transform(X), local.transform(X), atol=1e-9)
     assert model.score(cut(X), cut(NAMES)) == local.score(X, NAMES)
-    for name in ("kneighbors", "explain"):
+    for name in ("kneighbors", "explain", "why_near", "scale_rows"):
         with pytest.raises(AttributeError, match=rf"has no `{name}`; use to_local\(\).{name}"):
             getattr(model, name)(cut(X))
 
@@ -228,6 +229,25 @@ def test_data_frames_and_empty_queries(client):
     assert model.score(frame[columns], frame["label"]) == local.score(table[columns], NAMES)
 
 
+@pytest.mark.parametrize("rule", ["knn", "ridge"])
+def test_tables_prepared_by_one_preparer(client, rule):
+    import dask.dataframe as dd
+
+    table = pd.DataFrame(X, columns=list("abcd")).assign(e=np.where(X[:, 0] > 0, "up", "down"))
+    table.loc[::7, "b"] = np.nan
+    frame = dd.from_pandas(table, npartitions=3)
+    for bad, message in ((frame, "column 'e'.*map_partitions"), (frame[["a", "b"]], "X.fillna")):
+        with pytest.raises(ValueError, match=message):
+            DaskEJOPClassifier(client=client).fit(bad, cut(Y))
+    preparer = ColumnPreparer().set_output(transform="pandas").fit(table)
+    prepared = frame.map_partitions(preparer.transform, meta=preparer.transform(table))
+    parameters = QUICK if rule == "knn" else {"random_state": 0}
+    local = EJOPClassifier(**parameters).fit(preparer.transform(table), Y)
+    model = DaskEJOPClassifier(client=client, **parameters).fit(prepared, da.from_array(Y))
+    (answers,) = compute(client, model.predict(prepared))
+    np.testing.assert_array_equal(answers, local.predict(preparer.transform(table)))
+
+
 def test_references_on_one_worker_answer_the_same(client, monkeypatch):
     model = DaskEJOPClassifier(client=client, **QUICK).fit(cut(X), cut(Y))
     assert len(model._references) == 4
@@ -250,7 +270,12 @@ def test_references_on_one_worker_answer_the_same(client, monkeypatch):
         (
             lambda c: DaskEJOPClassifier(client=c).fit(cut(X) * np.nan, cut(Y)),
             ValueError,
-            "put sklearn.impute.SimpleImputer before EJOPClassifier",
+            "Input X contains NaN, and a fit on a cluster takes rows without gaps.*isnan",
+        ),
+        (
+            lambda c: DaskEJOPClassifier(columns=ColumnPreparer(), client=c).fit(cut(X), cut(Y)),
+            ValueError,
+            r"`columns`=ColumnPreparer\(\) is not there on a cluster.*map_partitions",
         ),
         (
             lambda c: DaskEJOPClassifier(refit="train", client=c).fit(cut(X), cut(Y)),

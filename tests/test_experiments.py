@@ -8,7 +8,9 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,10 +66,17 @@ def runner(tmp_path):
     script = tmp_path / "runner.py"
     script.write_text(RUNNER)
 
-    def start(results, jobs=1, kills=0):
-        return subprocess.Popen([sys.executable, script, *map(str, (results, jobs, kills))])
+    started = []
 
-    return start
+    def start(results, jobs=1, kills=0):
+        command = [sys.executable, script, *map(str, (results, jobs, kills))]
+        started.append(subprocess.Popen(command))
+        return started[-1]
+
+    yield start
+    for process in started:  # those of a test that failed
+        process.kill()
+        process.wait()
 
 
 def rows(path):
@@ -97,6 +106,36 @@ def test_two_runners_on_one_file_neither_lose_nor_double(tmp_path, runner, undis
     assert rows(path) == undisturbed
     with sqlite3.connect(path) as db:
         assert db.execute("SELECT COUNT(*) FROM claims").fetchone() == (0,)
+
+
+def test_a_file_is_begun_with_all_its_tables(tmp_path, monkeypatch):
+    """Another runner may look before any statement: it takes a file with one table for foreign."""
+    path, seen, connect = tmp_path / "r.sqlite", set(), sqlite3.connect
+
+    def look(statement):
+        with closing(connect(path)) as db:
+            names = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            seen.add(tuple(sorted(name for (name,) in names)))
+
+    def watched(*args, **kwargs):
+        db = connect(*args, **kwargs)
+        db.set_trace_callback(look)
+        return db
+
+    monkeypatch.setattr(sqlite3, "connect", watched)
+    Results(path).claim(("digits", "euclid", 0))
+    assert seen == {(), ("claims", "runs")}
+
+
+def test_a_runner_waits_for_one_that_writes_as_the_file_begins(tmp_path):
+    path = tmp_path / "r.sqlite"
+    Results(path)
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as db:
+        db.executescript("PRAGMA journal_mode=DELETE; BEGIN IMMEDIATE;")
+        end = threading.Timer(0.2, db.execute, ["COMMIT"])
+        end.start()
+        assert Results(path).claim(("digits", "euclid", 0))
+        end.join()
 
 
 def test_ctrl_c_gives_claims_back(tmp_path, runner):

@@ -314,7 +314,6 @@ def test_importances_are_a_table_with_ranks(real):
     assert frame["sure"].between(0, 1).all()
     assert frame["column"].iloc[-1] == "none"
     np.testing.assert_array_equal(importances(real, 5).values, found.values)
-    np.testing.assert_array_equal(real.feature_importances_stderr_, real.importances().stderr)
 
 
 def test_a_refit_to_all_rows_is_the_fit(real):

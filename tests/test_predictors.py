@@ -508,6 +508,22 @@ def test_notebooks_show_the_plan(wine, fitted):
     assert "queries against" not in clone(fitted)._repr_html_()
 
 
+@pytest.mark.parametrize("rule", ["knn", "ridge"])
+def test_names_are_listed_without_computing_importances(wine, fitted, rule, monkeypatch):
+    """Completion in a notebook lists them at each key."""
+    Xa, _, ya, _ = wine
+    model = fitted if rule == "knn" else EJOPClassifier(random_state=0).fit(Xa, ya)
+    assert model.feature_importances_.shape == (13,)
+    asked = []
+    monkeypatch.setattr(EJOPClassifier, "feature_importances_", property(asked.append))
+    names = dir(model)
+    assert not asked
+    assert {"feature_importances_", "plan_", "predict_proba", "kneighbors"} <= set(names)
+    assert "feature_importances_" not in dir(clone(model))
+    model._repr_html_()
+    assert len(asked) == 1  # shown once
+
+
 def test_plain_distance_wins_unless_it_is_beaten_by_half_a_standard_error():
     plain, learned = Setting("none", "f", 0.0, None, 3), Setting("none", "f", 1.0, None, 3)
     table = Judgements()

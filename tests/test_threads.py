@@ -145,6 +145,7 @@ def test_estimators_on_a_cluster_hold_the_pools_in_their_tasks(wine):
     from ejop.executors.dask.cluster import delayed as task
 
     X, y = wine
+    X = X / X.std(0)  # in one unit
     plain = EJOP("ridge", random_state=0).fit(X, y)
     with (
         distributed.LocalCluster(

@@ -116,6 +116,10 @@ class DaskEJOPClassifier(DaskPredictor, EJOPClassifier):
     no rows there. ``scale="robust"`` and ``"quantile"`` take their quantiles, and ``rule="hnn"``
     the quantile of its radius, from a sample.
 
+    Rows are numbers without gaps here. Text, gaps and dates are prepared before, partition by
+    partition, by a :class:`ejop.columns.ColumnPreparer` that was fitted to a sample, so that all
+    are prepared alike; ``columns`` is only "auto" or "numbers", which are the same.
+
     Parameters and attributes are those of :class:`ejop.EJOPClassifier`, and these.
 
     Parameters

@@ -17,8 +17,12 @@ from sklearn.preprocessing import (
 )
 from sklearn.utils.validation import validate_data
 
+from ejop.rows import Moments
+
 #: columns of a histogram, at the least
 MANY_COUNTS = 20
+#: ratio of standard deviations beyond which columns are in different units
+UNEQUAL = 100.0
 #: share of its columns that reach beyond two, at the least: flags and codes rarely do
 COUNTING = 0.1
 #: quantiles of a column that are kept, at the most
@@ -288,6 +292,30 @@ def shares_one_whole(X: NDArray) -> bool:
         return True
     counts = bool(np.all(np.rint(X) == X)) and float((X.max(0) > 2).mean()) > COUNTING
     return X.shape[1] >= MANY_COUNTS and counts and float((X == 0).mean()) > 0.5
+
+
+def units_apart(columns: Moments) -> str:
+    """Where a distance of rows is that of a few columns in small units, that in words; else "".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ejop.rows import Moments
+    >>> from ejop.scaling import units_apart
+    >>> print(units_apart(Moments.of(np.array([[0.1, 900.0], [0.2, 100.0]]))))
+    the standard deviations of the columns of `X` reach from 0.05 to 400, so that distances of \
+rows are those of a few columns
+    >>> units_apart(Moments.of(np.array([[1.0, 9.0], [2.0, 1.0]])))
+    ''
+    """
+    spread = np.sqrt(columns.variance[columns.variance > 0])
+    alike = len(columns.low) >= MANY_COUNTS and not np.ptp(columns.low)  # pixels, counts
+    if alike or not len(spread) or spread.max() <= UNEQUAL * spread.min():
+        return ""
+    return (
+        f"the standard deviations of the columns of `X` reach from {spread.min():.3g} to "
+        f"{spread.max():.3g}, so that distances of rows are those of a few columns"
+    )
 
 
 def scale_candidates(X: NDArray) -> list[list[str]]:

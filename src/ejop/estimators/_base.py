@@ -33,7 +33,7 @@ from ejop.metric import components, eigh_descending
 from ejop.progress import fit_task, track
 from ejop.quotients import check_step, mass_threshold
 from ejop.rows import as_labels, require_balance, targets_like, whole_block
-from ejop.scaling import MANY_COUNTS
+from ejop.scaling import units_apart
 from ejop.seeds import GROUPS, QUERIES, stream_of
 from ejop.sums import OuterProduct, prepare
 from ejop.sums.engine import HOST, Engine, as_device, engines_for
@@ -43,8 +43,6 @@ from ejop.sums.plan import Plan, make_plan
 FIRST_ROUND = 256
 #: standard error of ``n_queries="auto"``, and confidence of ``min_mass="theory"``
 TOLERANCE, DELTA = 0.05, 0.05
-#: ratio of standard deviations beyond which columns are in different units
-UNEQUAL = 100.0
 #: parameters that say what is averaged
 SETTLED = ("function", "bandwidth", "step", "softmax", "leave_one_out", "min_mass", "diagonal")
 _POSITIVE = Interval(Real, 0, None, closed="neither")
@@ -133,7 +131,14 @@ class OuterProductEstimator(LinearMetricEstimator):
             rounds = self.query_rounds(len(rows))
             total, plan = self._sum(function, step, rounds, engines, limit)
         self.store(function, step, total, plan, engines[0])
-        self._warn_of_units(function)
+        apart = units_apart(function.summary_.X) if self.tells_units and function.measures else ""
+        if apart:
+            warnings.warn(
+                f"{apart}; put sklearn.preprocessing.StandardScaler() before it in a pipeline, "
+                "unless all columns are in one unit.",
+                UserWarning,
+                stacklevel=2 + WRAPPERS,
+            )
         return self
 
     @computing
@@ -188,23 +193,6 @@ class OuterProductEstimator(LinearMetricEstimator):
         total = total if first else total.merge(self._outer_product)
         self.store(function, step, total, plan, engines[0])
         return self
-
-    def _warn_of_units(self, function: Function) -> None:
-        """Say so where a distance of rows is that of a few columns in small units."""
-        if not self.tells_units or not getattr(function, "measures", False):
-            return
-        columns = function.summary_.X
-        spread = np.sqrt(columns.variance[columns.variance > 0])
-        alike = len(columns.low) >= MANY_COUNTS and not np.ptp(columns.low)  # pixels, counts
-        if len(spread) and spread.max() > UNEQUAL * spread.min() and not alike:
-            warnings.warn(
-                f"the standard deviations of the columns of `X` reach from {spread.min():.3g} to "
-                f"{spread.max():.3g}, so that distances of rows are those of a few columns; put "
-                "sklearn.preprocessing.StandardScaler() before it in a pipeline, unless all "
-                "columns are in one unit.",
-                UserWarning,
-                stacklevel=2 + WRAPPERS,
-            )
 
     def _settled(self) -> dict[str, str]:
         """What every outer product of a mean must agree in, in words."""

@@ -75,6 +75,8 @@ ORDERS_TIMES_COLUMNS, MOST_ORDERS = 80, 8
 SCALED, PREDICTED = 200_000, 100_000
 #: training rows of ``baseline="training"``
 BASELINES = 20
+#: types of numbers that rows may have
+KINDS = [np.float64, np.float32]
 _COUNT = Interval(Integral, 1, None, closed="left")
 Pair = tuple[NDArray, NDArray]
 
@@ -292,7 +294,7 @@ class Predictor(LinearMetricEstimator):
             )
         weights = to_host(sample_weight)
         kept = None if weights is None else np.flatnonzero(np.asarray(weights) != 0)
-        rows, y = self._checked(to_host(X), to_host(y), kept, ensure_min_samples=2)
+        rows, y = self._prepared(to_host(X), to_host(y), kept, ensure_min_samples=2)
         w = None
         if weights is not None:
             w = check_sample_weight(weights, rows, dtype=np.float64, ensure_non_negative=True)
@@ -314,18 +316,16 @@ class Predictor(LinearMetricEstimator):
             )
         return rows, y, w
 
-    def _checked(
+    def _prepared(
         self, X: Any, y: Any, kept: NDArray | None, **checks: Any
     ) -> tuple[NDArray, NDArray]:
         """Rows and targets as arrays, of one length and finite; a table is prepared as those of
         its rows that are kept say."""
-        if isinstance(self, ClassifierMixin):
-            y = as_labels(y)
-        kinds = [np.float64, np.float32]
+        y = self._as_targets(y)
         self.preparer_ = self._make_preparer(X)
         try:
             if self.preparer_ is None:
-                return validate_data(self, X, y, dtype=kinds, multi_output=True, **checks)
+                return self._checked(X, y, **checks)
         except ValueError as error:
             if not tells_of_missing_values(error):
                 raise
@@ -340,7 +340,16 @@ class Predictor(LinearMetricEstimator):
             rows = self.preparer_.fit_transform(X)
         else:  # a row of weight zero is no row
             rows = self.preparer_.fit(take_rows(X, kept)).transform(X)
-        return check_X_y(rows, y, dtype=kinds, multi_output=True, **checks)
+        return check_X_y(rows, y, dtype=KINDS, multi_output=True, **checks)
+
+    def _checked(self, X: Any, y: Any, **checks: Any) -> tuple[NDArray, NDArray]:
+        """The same where rows are numbers already, without gaps."""
+        y = self._as_targets(y)
+        return validate_data(self, X, y, dtype=KINDS, multi_output=True, **checks)
+
+    def _as_targets(self, y: Any) -> Any:
+        """Classes that nothing has cast, or real targets as they are."""
+        return as_labels(y) if isinstance(self, ClassifierMixin) else y
 
     def _make_preparer(self, X: Any) -> Any:
         """What prepares the columns; None for rows that are taken as they are."""
@@ -565,10 +574,11 @@ class Predictor(LinearMetricEstimator):
         names = list(map(str, self._column_names(len(values))))
         return Importances(names, values, np.hypot(error, over_rows), refits)
 
-    @property
-    def feature_importances_stderr_(self) -> NDArray:
-        """Standard error of each share, (n_features,), see :meth:`importances`."""
-        return self.importances().stderr
+    def __dir__(self) -> list[str]:
+        """Names of what is there; importances take time, and are not computed to be listed."""
+        late = "feature_importances_"
+        names = [name for name in object.__dir__(self) if name != late and hasattr(self, name)]
+        return [*names, late] if self.__sklearn_is_fitted__() else names
 
     def _forget(self) -> None:
         """Drop all that an earlier fit has learned."""
@@ -622,14 +632,14 @@ class Predictor(LinearMetricEstimator):
 
     def _rows(self, X: ArrayLike) -> NDArray:
         """New rows as an array, prepared as those of the fit, of sizes that squares can hold."""
-        X, kinds = to_host(X), [np.float64, np.float32]
+        X = to_host(X)
         rows: NDArray
         if self.preparer_ is not None:
             rows = self.preparer_.transform(X)
             if not len(rows):
                 raise ValueError("`X` has 0 samples (rows), and at least one is needed.")
         else:
-            rows = validate_data(self, X, reset=False, dtype=kinds)
+            rows = validate_data(self, X, reset=False, dtype=KINDS)
         require_sizes(rows.min(0), rows.max(0), rows.dtype)
         return rows
 

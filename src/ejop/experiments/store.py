@@ -18,6 +18,8 @@ from typing import Any
 
 #: a claim whose runner has not shown itself for so long may be taken over
 STALE_SECONDS = 60.0
+#: how long a runner waits for others that begin the file
+BEGINNING_SECONDS = 5.0
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
     dataset TEXT NOT NULL, method TEXT NOT NULL, seed INTEGER NOT NULL,
@@ -123,8 +125,9 @@ class Results:
                 f"{self.path} cannot be used as a results file: {why}. It was left as it is; name "
                 "a new file, or one that `ejop reproduce` wrote."
             )
-        with self._open() as db:
-            db.executescript("PRAGMA journal_mode=WAL;" + _SCHEMA)
+        with self._open() as db:  # both tables at once: another runner may look between them
+            _write_ahead(db)
+            db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -257,6 +260,19 @@ def _foreign(path: Path) -> str:
             return "" if sound == "ok" else f"it is damaged ({sound.splitlines()[-1]})"
     except sqlite3.Error as error:
         return f"it is damaged ({error})"
+
+
+def _write_ahead(db: sqlite3.Connection) -> None:
+    """Let runners read while one writes; where two begin a file at once SQLite does not wait."""
+    until = time.monotonic() + BEGINNING_SECONDS
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
 
 
 def _alive(runner: str, seen: float) -> bool:

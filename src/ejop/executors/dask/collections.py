@@ -14,9 +14,20 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from ejop._sklearn import check_sample_weight, check_y, without_warning_of_many_classes
+from ejop._sklearn import (
+    check_sample_weight,
+    check_y,
+    tells_of_missing_values,
+    without_warning_of_many_classes,
+)
 from ejop.executors.dask.cluster import run
 from ejop.rows import Block, require_labels
+
+#: what makes numbers of partitions that hold text or gaps, of all in one way
+PREPARE = (
+    "for instance by preparer = ejop.columns.ColumnPreparer().set_output(transform='pandas') "
+    "fitted to a sample, and X.map_partitions(preparer.transform, meta=preparer.transform(sample))"
+)
 
 # what needs no data -----------------------------------------------------------------------------
 
@@ -45,7 +56,7 @@ def check_rows(estimator: Any, X: Any, *, fitting: bool) -> Any:
         if text:
             raise ValueError(
                 f"could not convert string to float: column {text[0]!r} of `X` holds "
-                f"{X.dtypes[text[0]]}; leave it out or encode it as numbers."
+                f"{X.dtypes[text[0]]}; leave it out or encode it as numbers, {PREPARE}."
             )
         meta = X._meta
     else:
@@ -214,7 +225,16 @@ class Reader:
         return Block(X, Y, weights, np.arange(start, start + length))
 
     def _checked(self, x: Any, y: Any) -> tuple[NDArray, NDArray]:
-        X, y = clone(self.estimator)._checked(x, y)
+        try:
+            X, y = clone(self.estimator)._checked(x, y)
+        except ValueError as error:
+            if not tells_of_missing_values(error):
+                raise
+            raise ValueError(
+                "Input X contains NaN, and a fit on a cluster takes rows without gaps; fill them, "
+                "for instance by the medians of a sample: X.fillna(medians) of a data frame, "
+                "dask.array.where(dask.array.isnan(X), medians, X) of an array."
+            ) from None
         if not self.classify:
             return X, check_y(y, multi_output=True, y_numeric=True)
         y = column_or_1d(y)

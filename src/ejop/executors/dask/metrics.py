@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
@@ -10,6 +11,7 @@ from ejop.executors.dask.base import Absent, OnCluster
 from ejop.executors.dask.cluster import find_client, run, workers
 from ejop.executors.dask.rows import Rows
 from ejop.executors.dask.sums import Sum, expectation
+from ejop.scaling import units_apart
 
 
 class DaskMetric(OnCluster):
@@ -38,6 +40,13 @@ class DaskMetric(OnCluster):
         found = fit_metric(client, local, rows, self.reduction)
         self.__dict__.update({k: v for k, v in vars(local).items() if k not in known})
         self._training, self._function = rows, found.whole
+        apart = units_apart(rows.summary.X) if found.function.measures else ""
+        if apart:
+            warnings.warn(
+                f"{apart}; pass (X - X.mean(0)) / X.std(0), unless all columns are in one unit.",
+                UserWarning,
+                stacklevel=2,
+            )
         return self
 
     jacobian = Absent("use to_local().jacobian(X), which brings the training rows here")

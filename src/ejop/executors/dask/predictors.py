@@ -17,9 +17,10 @@ from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
 from ejop._sklearn import has_constant_columns, scale_without_zeros
+from ejop.columns import ColumnPreparer
 from ejop.executors.dask.base import Absent, OnCluster, blocks_of, stacked
 from ejop.executors.dask.cluster import constant, delayed, find_client, keep, run, tree, workers
-from ejop.executors.dask.collections import check_rows, partitions
+from ejop.executors.dask.collections import PREPARE, check_rows, partitions
 from ejop.executors.dask.metrics import fit_metric
 from ejop.executors.dask.plan import BROADCAST_SHARE, ClusterPlan
 from ejop.executors.dask.rows import Rows, draw
@@ -61,6 +62,7 @@ class DaskPredictor(OnCluster):
     tuning_rows: int
     rule: Any
     refit: Any
+    columns: Any
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Tune on a sample, then learn the metric of all rows.
@@ -79,6 +81,11 @@ class DaskPredictor(OnCluster):
             raise ValueError(
                 "`refit`='train' is not there on a cluster, where held-out rows come from a "
                 "sample; use refit=True or False."
+            )
+        if isinstance(self.columns, ColumnPreparer):
+            raise ValueError(
+                f"`columns`={self.columns!r} is not there on a cluster, where rows are taken as "
+                f"numbers; prepare them before, {PREPARE}."
             )
         self._forget()
         chooses = make_rule(self.rule).chooses
@@ -228,6 +235,8 @@ class DaskPredictor(OnCluster):
 
     kneighbors = Absent("use to_local().kneighbors(X)")
     explain = Absent("use to_local().explain(X)")
+    why_near = Absent("use to_local().why_near(x, z)")
+    scale_rows = Absent("use to_local().scale_rows(X)")
 
     def to_local(self, references: bool = True) -> Any:
         """The plain predictor, fitted, with the training rows that it predicts by.
