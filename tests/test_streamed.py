@@ -1,6 +1,6 @@
 """Kernel machines for many rows: centres, conjugate gradients, rows that are only read."""
 
-from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -103,18 +103,14 @@ def test_a_pass_is_the_same_however_it_is_cut(rng, monkeypatch):
             np.testing.assert_allclose(found, twin, rtol=1e-10, atol=1e-10)
 
 
-def test_few_passes_do(rng):
+@pytest.mark.parametrize(("kernel", "h"), [("gaussian", 1.0), ("laplace", 3.0)])
+def test_few_passes_do(rng, kernel, h):
     Z, R, centers = rows_of(rng, n=3000, m=100)
-    system = ConjugateSystem.of("laplace", centers, 3.0, 0.1, 3000.0, HOST, single=False)
-    plain = replace(system, factor=np.eye(100))
-    losses = {}
-    for name, one in (("factor", system), ("none", plain)):
-        for k, descent in enumerate(one.descend(passes_of(HOST, Z, R), 2)):
-            if k == 6:
-                break
-        K = one.centers.kernel(Z)
-        losses[name] = ((K @ descent.coefficients - R) ** 2).mean()
-    assert losses["factor"] < 0.6 * losses["none"]
+    system = ConjugateSystem.of(kernel, centers, h, 0.01, 3000.0, HOST, single=False)
+    K, losses = system.centers.kernel(Z), []
+    for descent in islice(system.descend(passes_of(HOST, Z, R), 2), 61):
+        losses.append(((K @ descent.coefficients - R) ** 2).mean())
+    assert losses[8] < 1.15 * losses[60]  # 1.2 and 1.5 without the factor, 6 without its floor
 
 
 def test_a_start_is_gone_on_from(rng):

@@ -580,6 +580,15 @@ class Predictor(LinearMetricEstimator):
         names = [name for name in object.__dir__(self) if name != late and hasattr(self, name)]
         return [*names, late] if self.__sklearn_is_fitted__() else names
 
+    def __getattr__(self, name: str) -> Any:
+        # not a property: views in notebooks evaluate these, and this one fits f ten times
+        if name != "feature_importances_stderr_":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        try:
+            return self.importances().stderr
+        except ValueError as error:
+            raise AttributeError(str(error)) from error
+
     def _forget(self) -> None:
         """Drop all that an earlier fit has learned."""
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:

@@ -32,6 +32,9 @@ ENTRIES, DEVICE_ENTRIES = 500_000, 200_000_000
 FEWEST, MOST = 32, 4096
 #: added to the diagonal of the kernel matrix of m centres, times m, by the type of the sums
 JITTER = {FLOAT32: 1e-7, FLOAT64: 1e-10}
+#: least diagonal of what stands for Phi^T W Phi, for each weight / m: in directions that the centres
+#: hardly span, other rows reach much farther than the centres tell
+FLOOR = 0.1
 #: largest eps |z|^2 / h^2 of sums in float32, in the mean over centres
 SINGLE_LIMIT = 1e-4
 
@@ -122,7 +125,7 @@ class ConjugateSystem:
     root : array of shape (m, m)
         Lower Cholesky factor R of the kernel matrix of the centres.
     factor : array of shape (m, m)
-        Lower Cholesky factor of (weight / m) R^T R + penalty I.
+        Lower Cholesky factor of (weight / m) R^T R + max(penalty, ``FLOOR`` weight / m) I.
     penalty : float
     """
 
@@ -153,7 +156,7 @@ class ConjugateSystem:
         root = precise.cholesky(K)
         G = precise.factor_gram(root)
         G *= weight / m
-        diagonal_of(G)[:] += penalty
+        diagonal_of(G)[:] += max(penalty, FLOOR * weight / m)
         place = engine if single else precise
         centers = RIDGE_KERNELS[kernel].at(place, place.array(Z, kind), h)
         return cls(centers, root, precise.cholesky(G), penalty)
