@@ -1,6 +1,8 @@
 """Dask: predictors that tune on a sample and search references on the workers."""
 
 import pickle
+from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -18,7 +20,11 @@ from ejop.dask import DaskEGOPRegressor, DaskEJOPClassifier
 from ejop.executors.dask import plan as plan_module
 from ejop.executors.dask import predictors as predictors_module
 from ejop.executors.dask import rows as rows_module
+from ejop.executors.dask.machines import PASSES
+from ejop.functions import mapped
 from ejop.rules import KNeighborsRule, RadiusRule
+from ejop.sums.conjugate import ConjugateSystem, RowPasses, fits_single
+from ejop.sums.engine import HOST
 
 X, Y, _ = make_multi_index(240, 4, random_state=2)
 NAMES = np.array(["red", "green", "blue"])[Y]
@@ -175,6 +181,63 @@ def test_machines_of_a_sample(client):
     np.testing.assert_allclose(same, plain.predict(X))
     with pytest.raises(ValueError, match="`coverage` must lie between 0 and 1"):
         model.predict_interval(cut(X), 2)
+
+
+def in_one_place(plain, rows, targets, w=None):
+    """The members of a sample solved for all rows by passes of one machine."""
+    function, found = plain.rule_.function_, []
+    w = np.ones(len(rows)) if w is None else w
+    for member in function.members_:
+        held = function.X_ if member.centers is None else function.X_[member.centers]
+        Z, Q = (
+            mapped(function.prepared(values, member.preparation), member.L)
+            for values in (held, plain.scaler_.transform(rows))
+        )
+        system = ConjugateSystem.of(
+            member.kernel,
+            Z,
+            member.bandwidth,
+            member.penalty * w.mean(),
+            w.sum(),
+            HOST,
+            single=fits_single(Z, member.bandwidth),
+        )
+        R, column = targets - function.summary_.prior, w[:, None]
+
+        def read(a, b, Q=Q, R=R, column=column, kind=system.kind):
+            return Q[a:b].astype(kind), R[a:b].astype(kind), column[a:b].astype(kind)
+
+        passes = RowPasses(read, len(rows), w.sum())
+        *_, last = islice(
+            system.descend(passes, R.shape[1], member.coefficients.astype(float)), PASSES + 1
+        )
+        found.append(last.coefficients)
+    return found
+
+
+def test_machines_are_solved_for_all_rows(client):
+    rng = np.random.default_rng(3)
+    A = rng.normal(size=(1500, 4))
+    a = np.sin(2 * A[:, 0]) + A[:, 1] * A[:, 2] + 0.1 * rng.normal(size=1500)
+    options = {"random_state": 0}
+    model = DaskEGOPRegressor(tuning_rows=250, client=client, **options)
+    rows = [da.from_array(values, chunks=(400, *values.shape[1:])) for values in (A, a)]
+    model.fit(*rows)
+    assert "machines solved for all 1500 rows by" in str(model.plan_)
+    plain = model.to_local()
+    sample = EGOPRegressor(**options).fit(A[plain.kept_], a[plain.kept_])
+    B = rng.normal(size=(500, 4))
+    b = np.sin(2 * B[:, 0]) + B[:, 1] * B[:, 2]
+    assert 1 - plain.score(B, b) < 0.8 * (1 - sample.score(B, b))
+    sample.rule_.function_.members_ = [
+        replace(member, coefficients=coefficients)
+        for member, coefficients in zip(
+            sample.rule_.members_, in_one_place(sample, A, a[:, None]), strict=True
+        )
+    ]
+    np.testing.assert_allclose(plain.predict(B), sample.predict(B), atol=1e-5)
+    (found,) = compute(client, model.predict(rows[0]))
+    np.testing.assert_allclose(found, plain.predict(A), atol=1e-8)
 
 
 def test_neighbours_have_no_sets(client):

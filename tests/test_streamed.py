@@ -12,7 +12,8 @@ import reference
 from ejop import EGOPRegressor, EJOPClassifier
 from ejop.arrays import diagonal_of
 from ejop.rules import RidgeRule
-from ejop.rules._streamed import StreamedSearch, pooled
+from ejop.rules._chains import pooled
+from ejop.rules._streamed import StreamedSearch
 from ejop.sums.conjugate import (
     FLOAT32,
     FLOAT64,

@@ -50,6 +50,7 @@ def track(items: Iterable[T], total: int, estimator: Any, name: str, verbose: in
 
 
 def _line(name: str, done: int, total: int, seconds: float) -> None:
+    total = max(total, done)  # where it was not known exactly
     left = seconds / done * (total - done)
     sys.stderr.write(f"\r{name}: {done}/{total} steps, {seconds:.1f} s, {left:.1f} s left ")
     sys.stderr.flush()

@@ -5,233 +5,32 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import replace
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ejop._sklearn import Interval, StrOptions
-from ejop.executors.threads import computing, n_threads, stream
-from ejop.functions import AverageFunction, Member
+from ejop.executors.threads import computing
+from ejop.functions import AverageFunction
 from ejop.neighbors import Votes
 from ejop.rows import Block, Summary, whole_block
-from ejop.rules._calibration import CALIBRATIONS, LOSSES, loss_of
-from ejop.rules._checkpoint import Checkpoint, fingerprint
+from ejop.rules._calibration import CALIBRATIONS, LOSSES
+from ejop.rules._learning import Learning, require_room
 from ejop.rules._machines import (
-    FOLDS,
     MAPS,
-    Candidate,
-    Known,
     Regression,
     coefficients,
-    judged,
     learned_map,
 )
 from ejop.rules._rule import Kth, Rule
-from ejop.rules._streamed import StreamedSearch, chains_of
-from ejop.scaling import QuantileColumns
 from ejop.sums.engine import HOST, Engine, engines_for
-from ejop.sums.plan import format_bytes
-from ejop.sums.ridge import FLOAT64
 
-#: rows that every candidate is tried on; those that do best there are tried on all
-SAMPLE = 600
-#: candidates that are tried on all rows, beyond the members
-SPARE = 2
-#: rows that judge these by folds, at the most
-HONEST_ROWS = 3_000
 #: what a preparation does to columns
 COLUMNS = {"plain": "as they are", "quantile": "by their ranks"}
-#: rows from which one system is solved at a time, by all threads
-ONE_AT_A_TIME = 4_600
-#: matrices of a kernel that are held at once while a machine is judged, and while one is solved
-JUDGED_HELD, SOLVED_HELD = 5, 3
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A candidate of one preparation."""
-
-    preparation: str
-    candidate: Candidate
-
-    @property
-    def kind(self) -> tuple[str, str, bool, int]:
-        """What it is."""
-        return self.preparation, *self.candidate.kind
-
-    @property
-    def loss(self) -> float:
-        """Mean squared error of honest predictions."""
-        return self.candidate.loss
-
-
-@dataclass
-class MachineSearch:
-    """Machines for some rows, tried on a sample and then on all.
-
-    Attributes
-    ----------
-    problems : dict of Regression
-        The rows under each preparation.
-    kernels : sequence of str
-    n_members : int
-    rounds : int
-        0 tries no maps.
-    seed : int
-    deadline : float
-        Time (``time.monotonic``) after which nothing new is begun.
-    rank : callable, optional
-        ``rank(honest, rows)`` is the loss of predictions of some rows; their squared error without.
-    memory_limit : int, optional
-        Bytes that matrices of machines side by side may take.
-    notes : list of str
-    """
-
-    problems: dict[str, Regression]
-    kernels: Sequence[str]
-    n_members: int
-    rounds: int
-    seed: int
-    deadline: float = np.inf
-    rank: Callable[[NDArray, NDArray], float] | None = None
-    memory_limit: int | None = None
-    notes: list[str] = field(default_factory=list)
-
-    def run(self, progress: Callable[[Iterable[Any], int], Iterator[Any]]) -> list[Judged]:
-        """All that was tried on all rows (or as many as judge), best first."""
-        n = len(next(iter(self.problems.values())))
-        order = np.random.default_rng(self.seed).permutation(n)
-        sample = order[: min(n, SAMPLE)]
-        jobs = [(name, kernel, None) for name in self.problems for kernel in self.kernels]
-        first = self._judge(jobs, sample, progress)
-        if not first:
-            raise np.linalg.LinAlgError(
-                "no kernel machine could be solved: " + "; ".join(self.notes)
-            )
-        self.sampled = {one.kind: one.loss for one in first}
-        self.rows = sample
-        if n <= SAMPLE:
-            return first
-        if time.monotonic() > self.deadline:
-            self.notes.append(
-                f"machines were judged by {SAMPLE} rows alone: `time_limit` was reached"
-            )
-            return first
-        more = order[: min(n, HONEST_ROWS)]
-        finalists = first[: self.n_members + SPARE]
-        known: dict[tuple[str, str], Known] = {}
-        for one in finalists:
-            settings = one.candidate.settings
-            found = known.setdefault(one.kind[:2], Known(settings[0]))
-            if len(settings) > 1:
-                found.later[one.candidate.diagonal] = settings[1].place
-        kinds = {one.kind for one in finalists}
-        again = [(name, kernel, (what, kinds)) for (name, kernel), what in known.items()]
-        final = self._judge(again, more, progress)
-        if not final:
-            return first
-        self.rows = more
-        return final
-
-    def _judge(self, jobs: list[Any], rows: NDArray, progress: Any) -> list[Judged]:
-        """Candidates with honest predictions of some rows, best first; the first job is always
-        done, whatever the time."""
-        fold = np.random.default_rng(self.seed + 1).permutation(len(rows)) % min(FOLDS, len(rows))
-        sample = np.arange(min(len(rows), SAMPLE))
-        threads = self._threads(len(rows), JUDGED_HELD, len(jobs))
-        work = partial(self._one, rows=rows, fold=fold, sample=sample, first=jobs[0])
-        found: list[Judged] = []
-        for part in progress(stream(work, jobs, threads), len(jobs)):
-            if isinstance(part, str):
-                self.notes.append(part)
-            else:
-                found.extend(part)
-        return sorted(found, key=lambda one: one.loss)
-
-    def _one(
-        self, job: Any, rows: NDArray, fold: NDArray, sample: NDArray, first: Any
-    ) -> list[Judged] | str:
-        name, kernel, known = job
-        if job is not first and time.monotonic() > self.deadline:
-            return f"{kernel} kernel on {name} columns was not tried: `time_limit` was reached"
-        what, kinds = known or (None, None)
-
-        def wanted(diagonal: bool, round_: int) -> bool:
-            if kinds is None:
-                return round_ <= self.rounds
-            return (name, kernel, diagonal, round_) in kinds
-
-        rng = np.random.default_rng(self.seed + 2)
-        try:
-            tried = judged(self.problems[name].rows(rows), kernel, wanted, fold, sample, what, rng)
-            return [Judged(name, self._ranked(one, rows)) for one in tried]
-        except np.linalg.LinAlgError as error:
-            return f"{kernel} kernel on {name} columns was passed over: {error}"
-
-    def _ranked(self, found: Candidate, rows: NDArray) -> Candidate:
-        return found if self.rank is None else replace(found, loss=self.rank(found.honest, rows))
-
-    def _threads(self, n: int, held: int, jobs: int) -> int:
-        """Machines of n rows that are worked on side by side: one on a device, or where the BLAS's
-        own threads serve better."""
-        if self.engine.on_device or n > ONE_AT_A_TIME:
-            return 1
-        threads = n_threads(None, n**3 * jobs)
-        if self.memory_limit is None:
-            return threads
-        return max(1, min(threads, self.memory_limit // (8 * held * n * n)))
-
-    @property
-    def engine(self) -> Engine:
-        """Where the machines are."""
-        return next(iter(self.problems.values())).engine
-
-    def members(self, chosen: list[Judged]) -> list[Member]:
-        """The chosen machines solved for all rows, or as many as can be."""
-        n = len(next(iter(self.problems.values())))
-        centers, most = None, self.engine.most_centers()
-        if n > most:
-            rng = np.random.default_rng(self.seed + 3)
-            centers = np.sort(rng.choice(n, most, replace=False))
-            self.notes.append(f"machines are solved for {most} of {n} rows, drawn at random")
-        threads = self._threads(min(n, most), SOLVED_HELD, len(chosen))
-        found = stream(partial(self._member, centers=centers), chosen, threads)
-        solved = [one for one in found if one is not None]
-        if not solved:
-            raise np.linalg.LinAlgError(
-                "no kernel machine could be solved for all rows: " + "; ".join(self.notes)
-            )
-        return solved
-
-    def _member(self, one: Judged, centers: NDArray | None) -> Member | None:
-        problem, found = self.problems[one.preparation], one.candidate
-        problem = problem if centers is None else problem.rows(centers)
-        setting = found.settings[-1]
-        try:
-            a = coefficients(problem.under(found.L), found.kernel, setting.h, setting.penalty)
-        except np.linalg.LinAlgError as error:
-            self.notes.append(
-                f"{found.kernel} kernel on {one.preparation} columns fell out: {error}"
-            )
-            return None
-        return Member(
-            one.preparation,
-            found.kernel,
-            found.diagonal,
-            found.round,
-            setting.h,
-            setting.penalty,
-            (found.settings[0].h, found.settings[0].penalty),
-            None if found.L is None else self.engine.to_host(found.L),
-            self.engine.to_host(a),
-            centers,
-            found.loss,
-        )
 
 
 class RidgeRule(Rule):
@@ -373,13 +172,13 @@ class RidgeRule(Rule):
         summary = Summary.of(block)
         self.kind_ = kind or ("classes" if summary.one_hot else "real")
         deadline = np.inf if self.time_limit is None else time.monotonic() + self.time_limit
-        fit = _Fit(
+        fit = Learning(
             self, block, summary, preparations, seed, units, fixed, engine, memory_limit, deadline
         )
         if self._streams(len(block), engine):
             learned = fit.streamed(progress)
         else:
-            _require_room(len(block), engine.most_centers(), memory_limit)
+            require_room(len(block), memory_limit)
             learned = fit.whole(progress)
         self.members_ = [
             replace(one, coefficients=_compact(one.coefficients * units)) for one in learned.members
@@ -503,180 +302,8 @@ class RidgeRule(Rule):
         yield self.fit(self.rows_, self.targets_, self.weights_).votes(Z)
 
 
-class _Learned(NamedTuple):
-    """What a search has come to."""
-
-    members: list[Member]
-    #: predictions of rows by machines that have not seen them, less the mean target, in units
-    honest: NDArray
-    #: the places of these in the block
-    judged: NDArray
-    #: the rows that a model holds
-    block: Block
-    table: dict[str, NDArray]
-    notes: list[str]
-
-
-@dataclass
-class _Fit:
-    """One call of ``learn``."""
-
-    rule: RidgeRule
-    block: Block
-    summary: Summary
-    preparations: Sequence[str]
-    seed: int
-    units: NDArray | float
-    fixed: NDArray | None
-    engine: Engine
-    memory_limit: int | None
-    deadline: float
-    quantiles: QuantileColumns | None = None
-
-    def prepare(self, name: str, X: NDArray) -> NDArray:
-        """Scaled rows as a machine sees them before its map."""
-        if name == "plain":
-            return X.astype(np.float64, copy=False)
-        assert self.quantiles is not None
-        return self.quantiles.transform(X)
-
-    def rank_quantiles(self, X: NDArray) -> None:
-        """Take the quantiles of columns where a preparation needs them."""
-        if "quantile" in self.preparations:
-            self.quantiles = QuantileColumns(self.fixed).fit(X)
-
-    def residual(self, part: Any) -> NDArray:
-        """Targets of some rows less their mean, in units."""
-        return (self.block.Y[part] - self.summary.prior) / self.units
-
-    def search(self, block: Block) -> MachineSearch:
-        """Machines for some of the rows."""
-        rule, engine = self.rule, self.engine.precise()
-        w = None if block.w is None else block.weights / block.weights.mean()
-        R = (block.Y - self.summary.prior) / self.units
-        held = Regression(
-            engine.array(block.X, FLOAT64),
-            engine.array(R, FLOAT64),
-            None if w is None else engine.array(w, FLOAT64),
-            engine,
-        )
-        problems = {
-            name: replace(held, X=engine.array(self.prepare(name, block.X), FLOAT64))
-            for name in self.preparations
-        }
-        rank = None
-        if rule.scoring is not None:
-            loss = loss_of(rule.scoring, rule.kind_)
-            rank = partial(_ranking_loss, loss, block, self.summary.prior, self.units)
-        return MachineSearch(
-            problems,
-            rule.kernels,
-            rule.n_members,
-            rule.n_rounds,
-            self.seed,
-            self.deadline,
-            rank,
-            self.memory_limit,
-        )
-
-    def whole(self, progress: Any) -> _Learned:
-        """Machines that hold every row, or as many as can be."""
-        self.rank_quantiles(self.block.X)
-        search = self.search(self.block)
-        ranked = search.run(progress)
-        chosen = ranked[: self.rule.n_members]
-        members = search.members(chosen)
-        honest = np.mean([one.candidate.honest for one in chosen], axis=0)
-        table = _table(search, ranked, len(chosen))
-        return _Learned(members, honest, search.rows, self.block, table, search.notes)
-
-    def streamed(self, progress: Any) -> _Learned:
-        """Machines on centres, by passes over all rows."""
-        rule, block = self.rule, self.block
-        most = HONEST_ROWS if rule.max_rows is None else min(HONEST_ROWS, rule.max_rows)
-        rows = StreamedSearch(
-            block,
-            self.residual,
-            {name: partial(self.prepare, name) for name in self.preparations},
-            self._loss,
-            rule.n_members,
-            self.seed,
-            self.engine,
-            rule.n_centers,
-            self.memory_limit,
-            rule.n_rounds > 0,
-            lambda: time.monotonic() > self.deadline,
-        )
-        sample = np.sort(rows.order[:most])
-        self.rank_quantiles(block.X[np.sort(rows.pool)])
-        search = self.search(block.rows(sample))
-        ranked = search.run(progress)
-        settings = {k: v for k, v in rule.get_params().items() if k not in ("checkpoint",)}
-        owner = fingerprint(
-            len(block), block.X[sample], block.Y[sample], self.seed, sorted(settings.items())
-        )
-        rows.checkpoint = Checkpoint(rule.checkpoint, owner)
-        for _ in progress(rows.run(chains_of(ranked, search.engine)), rows.expected_steps()):
-            pass
-        kept = rows.kept()
-        held = replace(block.rows(kept), index=kept)
-        rows.checkpoint.finish()
-        table = _table(search, ranked, 0)
-        notes = search.notes + rows.notes
-        return _Learned(rows.members, rows.values, np.arange(len(rows.honest)), held, table, notes)
-
-    def _loss(self, values: NDArray, rows: NDArray) -> float:
-        """What judges chains: squared error, or the rule's ``scoring``."""
-        w = None if self.block.w is None else self.block.w[rows]
-        if self.rule.scoring is not None:
-            loss = loss_of(self.rule.scoring, self.rule.kind_)
-            return loss(values * self.units + self.summary.prior, self.block.Y[rows], w)
-        return float(np.average(((values - self.residual(rows)) ** 2).sum(1), weights=w))
-
-
-def _ranking_loss(
-    loss: Any, block: Block, prior: NDArray, units: Any, honest: NDArray, rows: NDArray
-) -> float:
-    """Loss of honest predictions of some rows, lower is better."""
-    w = None if block.w is None else block.w[rows]
-    return loss(honest * units + prior, block.Y[rows], w)
-
-
-def _require_room(n: int, most: int, memory_limit: int | None) -> None:
-    """Compare what one machine takes with the limit."""
-    judged, solved = min(n, HONEST_ROWS), min(n, most)
-    needed = 8 * max(JUDGED_HELD * judged**2, SOLVED_HELD * solved**2)
-    if memory_limit is not None and needed > memory_limit:
-        raise MemoryError(
-            f"`memory_limit`={format_bytes(memory_limit)} is too little: a kernel machine on {n} "
-            f"rows takes {format_bytes(needed)}; raise it, learn from fewer rows, or use "
-            "rule='knn'."
-        )
-
-
 def _compact(coefficients: NDArray) -> NDArray:
     """Coefficients in float32 where that can hold them: very small or large targets cannot be."""
     largest = np.abs(coefficients).max(initial=0.0)
     fits = largest == 0 or 1e-30 < largest < 1e30
     return coefficients.astype(np.float32) if fits else coefficients
-
-
-def _table(search: MachineSearch, ranked: list[Judged], n_members: int) -> dict[str, NDArray]:
-    """Every candidate that was tried, in the manner of scikit-learn's ``cv_results_``."""
-    final = {one.kind: (place, one) for place, one in enumerate(ranked)}
-    kinds = sorted(search.sampled, key=lambda kind: final.get(kind, (len(ranked), None))[0])
-    rows = []
-    for kind in kinds:
-        place, one = final.get(kind, (None, None))
-        setting = one.candidate.settings[-1] if one is not None else None
-        h, penalty = (np.nan, np.nan) if setting is None else (setting.h, setting.penalty)
-        loss = one.loss if one is not None else np.nan
-        member = place is not None and place < n_members
-        rows.append((*kind, h, penalty, search.sampled[kind], loss, member))
-    names = ("preparation", "kernel", "diagonal", "round", "bandwidth", "penalty")
-    columns = list(zip(*rows, strict=True))
-    found = {f"param_{name}": np.array(columns[i], dtype=object) for i, name in enumerate(names)}
-    found["sample_loss"] = np.array(columns[6], dtype=float)
-    found["loss"] = np.array(columns[7], dtype=float)
-    found["member"] = np.array(columns[8], dtype=bool)
-    return found

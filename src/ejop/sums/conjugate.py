@@ -32,7 +32,7 @@ ENTRIES, DEVICE_ENTRIES = 500_000, 200_000_000
 FEWEST, MOST = 32, 4096
 #: added to the diagonal of the kernel matrix of m centres, times m, by the type of the sums
 JITTER = {FLOAT32: 1e-7, FLOAT64: 1e-10}
-#: least diagonal of what stands for Phi^T W Phi, for each weight / m: in directions that the centres
+#: least diagonal of what stands for Phi^T W Phi, for each weight / m: in directions that centres
 #: hardly span, other rows reach much farther than the centres tell
 FLOOR = 0.1
 #: largest eps |z|^2 / h^2 of sums in float32, in the mean over centres

@@ -1,7 +1,8 @@
 """DaskEJOPClassifier and DaskEGOPRegressor without their names.
 
 Neighbours are tuned on a sample and searched among all rows, which stay on the workers. Kernel
-machines are fitted whole on a worker, to a sample; then every partition is answered by that model.
+machines are chosen on a worker, on a sample, and solved for all rows by passes over the partitions;
+then every partition is answered by that model.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ejop.columns import ColumnPreparer
 from ejop.executors.dask.base import Absent, OnCluster, blocks_of, stacked
 from ejop.executors.dask.cluster import constant, delayed, find_client, keep, run, tree, workers
 from ejop.executors.dask.collections import PREPARE, check_rows, partitions
+from ejop.executors.dask.machines import PASSES, solved_for_all
 from ejop.executors.dask.metrics import fit_metric
 from ejop.executors.dask.plan import BROADCAST_SHARE, ClusterPlan
 from ejop.executors.dask.rows import Rows, draw
@@ -101,6 +103,8 @@ class DaskPredictor(OnCluster):
         form = (getattr(self, "classes_", None), getattr(self, "_flat", False))
         if chooses:
             self._fit_there(client, rows, delayed(_fitted)(constant(twin), sample, *form))
+            if some is not None:
+                self._solve_for_all(client, rows, class_weights)
             return self
         twin.set_params(refit=False)
         told = run(client, delayed(_tuned)(constant(twin), sample, *form))
@@ -122,6 +126,14 @@ class DaskPredictor(OnCluster):
         some = "all rows" if held == rows.n else f"{held} of {rows.n} rows, drawn at random"
         plan.notes = [f"fitted whole on one worker, to {some}", *found.plan_.notes]
         self.plan_ = plan
+
+    def _solve_for_all(self, client: Any, rows: Rows, class_weights: NDArray | None) -> None:
+        """Solve the machines of the sample for all rows, which stay where they are."""
+        found = solved_for_all(self._fitted_plain(), rows, class_weights)
+        self.rule_ = found.rule_
+        self._references = [keep(client, constant(found))]
+        n_passes = len(found.rule_.members_) * (PASSES + 1)
+        self.plan_.notes.insert(1, f"machines solved for all {rows.n} rows by {n_passes} passes")
 
     def _refit_on(
         self, client: Any, rows: Rows, sample: Any, class_weights: NDArray | None, seed: int
