@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +150,30 @@ def in_process(command: list[str], *, environment: Mapping[str, str] | None = No
         check=True,
     )
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def side_by_side(
+    call: Callable[..., Any], jobs: Iterable[dict[str, Any]], workers: int, cores: int
+) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Jobs and their results as they end; each worker is a process that has cores of its own.
+
+    One worker is this process, with all cores.
+    """
+    if workers == 1:
+        yield from ((job, call(**job)) for job in jobs)
+        return
+    every = sorted(os.sched_getaffinity(0))
+    if workers * cores > len(every):
+        raise ValueError(f"{workers} workers of {cores} cores need more than {len(every)} cores.")
+    context = get_context("spawn")
+    places = context.SimpleQueue()
+    for k in range(workers):
+        places.put(every[k * cores : (k + 1) * cores])
+    with ProcessPoolExecutor(workers, context, initializer=_hold, initargs=(places,)) as pool:
+        started = {pool.submit(call, **job): job for job in jobs}
+        for done in as_completed(started):
+            yield started[done], done.result()
+
+
+def _hold(places: Any) -> None:
+    os.sched_setaffinity(0, places.get())

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import explain_bars, explain_truth, report
-from benchmarks.common import log
+from benchmarks.common import log, side_by_side
 from benchmarks.explain_page import PAGE, page
 from benchmarks.explain_sets import ORDERS, adds, deletion
 from benchmarks.load import Elsewhere
@@ -46,7 +46,7 @@ def newest(part: str) -> list[Job]:
     return records(found[-1]) if found else []
 
 
-def run_all(part: str, jobs: Iterable[Job], work: Callable[..., Job]) -> None:
+def run_all(part: str, jobs: Iterable[Job], work: Callable[..., Job], workers: int) -> None:
     """Run the jobs that are not among the lines of today, each a line of its own."""
     date, now = f"{datetime.now(UTC):%Y-%m-%d}", commit()
     path = report.RESULTS / f"{date}-explain-{part}.jsonl"
@@ -54,24 +54,22 @@ def run_all(part: str, jobs: Iterable[Job], work: Callable[..., Job]) -> None:
     if not there:
         versions = report.versions() | {p: version(p) for p in PACKAGES}
         append({"date": date, "machine": report.machine(), "versions": versions}, path)
-    for job in jobs:
-        if any(job.items() <= line.items() for line in there):
-            continue
-        elsewhere = Elsewhere()
-        found = {**job, **attempt(work, job)}
-        load = rounded(elsewhere.cores())
-        append({**found, "busy_elsewhere": load, "commit": now}, path)
+    left = [job for job in jobs if not any(job.items() <= line.items() for line in there)]
+    for job, found in side_by_side(partial(attempt, work), left, workers, cores=1):
+        append({**job, **found, "commit": now}, path)
         log(f"{part} {job}: {found.get('fault') or found.get('told', 'done')}")
 
 
-def attempt(work: Callable[..., Job], job: Job) -> Job:
+def attempt(work: Callable[..., Job], **job: Any) -> Job:
     """What a job finds, or how it failed."""
+    elsewhere = Elsewhere()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return work(**job)
+            found = work(**job)
         except Exception:
-            return {"fault": traceback.format_exc(limit=-3)}
+            found = {"fault": traceback.format_exc(limit=-3)}
+    return {**found, "busy_elsewhere": rounded(elsewhere.cores())}
 
 
 def main() -> None:
@@ -82,6 +80,9 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=10, help="of each table of truth")
     parser.add_argument("--bar-draws", type=int, default=200)
     parser.add_argument("--splits", type=int, default=2, help="of each set of deletion")
+    parser.add_argument(
+        "--workers", type=int, default=1, help="jobs at once, each on a core of its own"
+    )
     options = parser.parse_args()
     if options.data is None and {"adds", "deletion"} & set(options.only):
         parser.error("--data names the folder of the data sets (suite/)")
@@ -97,7 +98,7 @@ def main() -> None:
     }
     for part, (jobs, call) in work.items():
         if part in options.only:
-            run_all(part, jobs, call)
+            run_all(part, jobs, call, options.workers)
     if "page" in options.only:
         PAGE.write_text(page({part: newest(part) for part in work}), encoding="utf-8")
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 SEED = 0
@@ -45,6 +48,35 @@ def ours_on_2000(A: NDArray, y: NDArray, real: bool) -> Any:
     return kind(RidgeRule(n_members=1, n_centers=2000), random_state=SEED).fit(A, y)
 
 
+def ours_on_card(A: NDArray, y: NDArray, real: bool) -> Any:
+    from ejop import EGOPRegressor, EJOPClassifier
+
+    return (EGOPRegressor if real else EJOPClassifier)(device="cuda", random_state=SEED).fit(A, y)
+
+
+def xrfm_on_card(A: NDArray, y: NDArray, real: bool) -> Any:
+    """As it comes, with its default split; a tenth of the rows ends its rounds."""
+    from sklearn.model_selection import train_test_split
+    from xrfm import xRFM
+
+    A, V, y, v = train_test_split(A, y, test_size=0.1, random_state=SEED)
+    kind = np.float32 if real else np.int64
+    model = xRFM(device="cuda", tuning_metric="mse" if real else "accuracy", random_state=SEED)
+    with redirect_stdout(sys.stderr):
+        model.fit(A, y.astype(kind), V, v.astype(kind))
+    return Raveled(model)
+
+
+class Raveled:
+    """Predictions of shape (m,)."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def predict(self, X: NDArray) -> NDArray:
+        return np.asarray(self.model.predict(X)).ravel()
+
+
 def hist(A: NDArray, y: NDArray, real: bool) -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
@@ -71,6 +103,8 @@ def lightgbm(A: NDArray, y: NDArray, real: bool) -> Any:
 
 METHODS: dict[str, Callable[[NDArray, NDArray, bool], Any]] = {
     "ours": ours,
+    "ours, on a card": ours_on_card,
+    "xRFM, on a card": xrfm_on_card,
     "ours, whole": ours_whole,
     "ours, streamed": ours_streamed,
     "ours, 2,000 centres": ours_on_2000,

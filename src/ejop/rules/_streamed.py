@@ -222,16 +222,16 @@ class StreamedSearch:
             chain, width=width, h=unit * width, penalty=penalty, loss=value, judged=judged
         )
         if a is not None and self.maps:
-            problem = Regression(
-                self.engine.array(X[centers], FLOAT64), self.engine.array(R[centers], FLOAT64)
-            )
+            engine = self.engine.precise()
+            held = engine.array(X[centers], FLOAT64), engine.array(R[centers], FLOAT64)
+            problem = Regression(*held, engine=engine)
             done = replace(done, next=self._next_map(done, problem, a, rng))
         self.checkpoint.keep(done.name, done.arrays())
         return done
 
     def _next_map(self, chain: Chain, problem: Regression, a: Any, rng: Any) -> NDArray | None:
         """Root of the outer product of f's derivatives by the prepared columns."""
-        M = outer_product(problem, chain.kernel, chain.h, self.engine.array(a, FLOAT64), rng)
+        M = outer_product(problem, chain.kernel, chain.h, problem.engine.array(a, FLOAT64), rng)
         L = chain.L
         if L is not None:
             M = M * np.outer(L, L) if L.ndim == 1 else L.T @ M @ L
