@@ -27,6 +27,7 @@ from ejop.rules._machines import Regression, outer_product, root
 from ejop.sums.conjugate import (
     FLOAT32,
     ConjugateSystem,
+    Descent,
     Passes,
     RowPasses,
     fits_single,
@@ -272,6 +273,9 @@ class StreamedSearch:
 
     def _solve(self, chain: Chain, m: int, n: int) -> Generator[str, None, Solved]:
         """A machine on m centres for n rows; passes until the judges gain no more."""
+        found = self.checkpoint.found(f"{chain.name} {m} {n}")
+        if found is not None and found["finished"]:
+            return Solved(chain, found["a"], float(found["loss"]), n)
         return (yield from self._descended(chain, self._system(chain, m, n), n))
 
     def _descended(
@@ -286,28 +290,35 @@ class StreamedSearch:
             found = self.engine.to_host(K @ self._on(system, a))
             return self._judge(found.astype(np.float64))
 
-        best, waited, start, done = None, 0, None, 0
+        best, waited, done, after = None, 0, 0, None
         found = self.checkpoint.found(name)
         if found is not None:
-            start, done = found["a"], int(found["passes"])
-            best = Solved(chain, start, judged(start), n)
-            if bool(found["finished"]):
+            best = Solved(chain, found["a"], float(found["loss"]), n)
+            if found["finished"]:
                 return best
-        for descent in system.descend(passes, self.n_outputs, start):
+            waited, done = int(found["waited"]), int(found["passes"]) + 1
+            after = Descent.found(system, found)
+        for descent in system.descend(passes, self.n_outputs, after=after):
             a = descent.coefficients
             loss = judged(a)
             waited = 0 if best is None or loss < (1 - PASS_GAIN) * best.loss else waited + 1
             if best is None or loss < best.loss:
                 best = Solved(chain, a, loss, n)
             ended = waited >= PATIENCE or descent.share < RESIDUAL or done >= PASSES
-            state = {"passes": np.array(done), "finished": np.array(ended)}
-            self.checkpoint.keep(name, {"a": best.coefficients, **state})
+            counts = {"passes": done, "waited": waited, "finished": ended, "loss": best.loss}
+            self._keep(name, {"a": best.coefficients, **counts}, None if ended else descent)
             yield f"pass {done} of {chain.name}, {m} centres, {n} rows: {loss:.4g}"
             done += 1
             if ended or (self.expired() and done > LAST_PASSES):
                 break
         assert best is not None
         return best
+
+    def _keep(self, name: str, what: dict[str, Any], descent: Descent | None) -> None:
+        """Write down where a descent has come to; None where it has ended."""
+        if self.checkpoint.path is not None:
+            state = {} if descent is None else descent.arrays()
+            self.checkpoint.keep(name, {**{k: np.asarray(v) for k, v in what.items()}, **state})
 
     def _finished(self, chain: Chain, m: int) -> Generator[str, None, tuple[Member, NDArray]]:
         """A member for all rows, and what it says of honest rows before it has seen them.
@@ -316,19 +327,25 @@ class StreamedSearch:
         """
         name = f"{chain.name} {m} last"
         found = self.checkpoint.found(name)
+        if found is not None and found["passes"] == LAST_PASSES:
+            return self._member(chain, found["a"]), found["values"]
+        system, passes = self._system(chain, m, len(self.order))
         if found is None:
-            system, passes = self._system(chain, m, len(self.order))
             one = yield from self._descended(chain, (system, passes), len(self.order))
-            values, a = self._values(one, self.honest), one.coefficients
-            del passes
-            every = self._passes(chain, None, system.kind)
-            for k, descent in enumerate(system.descend(every, self.n_outputs, a)):
-                a = descent.coefficients
-                yield f"last pass {k} of {chain.name}"
-                if k == LAST_PASSES:
-                    break
-            found = self.checkpoint.keep(name, {"a": a, "values": values})
-        return self._member(chain, found["a"]), found["values"]
+            values, a, done, after = self._values(one, self.honest), one.coefficients, 0, None
+        else:
+            values, a, done = found["values"], found["a"], int(found["passes"]) + 1
+            after = Descent.found(system, found)
+        del passes
+        every = self._passes(chain, None, system.kind)
+        for descent in system.descend(every, self.n_outputs, a, after):
+            a = descent.coefficients
+            self._keep(name, {"a": a, "values": values, "passes": done}, descent)
+            yield f"last pass {done} of {chain.name}"
+            if done == LAST_PASSES:
+                break
+            done += 1
+        return self._member(chain, a), values
 
     def _system(self, chain: Chain, m: int, n: int | None) -> tuple[ConjugateSystem, Passes]:
         """Equations of m centres, and passes over n rows; None for all, those put aside too."""
