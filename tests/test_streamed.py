@@ -1,5 +1,8 @@
 """Kernel machines for many rows: centres, conjugate gradients, rows that are only read."""
 
+import signal
+import subprocess
+import sys
 from itertools import islice
 
 import numpy as np
@@ -314,7 +317,7 @@ def stop_after(monkeypatch, n_steps, told):
     monkeypatch.setattr(StreamedSearch, "run", few)
 
 
-@pytest.mark.parametrize("n_steps", [2, 12, 20, 10**3])
+@pytest.mark.parametrize("n_steps", [2, 20, 10**3])
 def test_a_stopped_fit_goes_on(tmp_path, monkeypatch, regressor, n_steps):
     X, y = targets(600, 0)
     path = tmp_path / "fit.npz"
@@ -340,6 +343,68 @@ def test_a_stopped_fit_goes_on(tmp_path, monkeypatch, regressor, n_steps):
     assert not {text.partition(", ")[2] for text in told if text.startswith("round")} & set(begun)
     B, _ = targets(50, 1)
     np.testing.assert_allclose(model.predict(B), regressor.predict(B), rtol=1e-9, atol=1e-9)
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+from ejop import EGOPRegressor
+from ejop.rules import RidgeRule
+from ejop.rules._checkpoint import Checkpoint
+
+folder, when = sys.argv[1:]
+keep, save = Checkpoint.keep, np.savez
+def die(): os.kill(os.getpid(), signal.SIGKILL)
+def kept(self, name, arrays):
+    found = keep(self, name, arrays)
+    if when in name and arrays.get("passes") == 1: die()
+    return found
+def half(file, **arrays):
+    save(file, **arrays)
+    if when == "half" and len(arrays) > 30:
+        file.truncate(file.tell() // 2)
+        die()
+Checkpoint.keep, np.savez = kept, half
+X, y = np.load(folder + "/X.npy"), np.load(folder + "/y.npy")
+rule = RidgeRule(max_rows=120, kernels=("gaussian", "laplace"), checkpoint=folder + "/fit.npz")
+model = EGOPRegressor(rule, random_state=0).fit(X, y)
+np.save(folder + "/answers.npy", model.predict(X[:50]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+@pytest.mark.parametrize("when", [" last", "half"])
+def test_a_killed_process_goes_on(tmp_path, regressor, when):
+    X, y = targets(600, 0)
+    for name, values in (("X", X), ("y", y)):
+        np.save(tmp_path / f"{name}.npy", values)
+
+    def started(when):
+        return subprocess.run(
+            [sys.executable, "-c", KILLED, tmp_path, when],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    done = started(when)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    left = [path.name for path in tmp_path.glob(".*")]
+    assert len(left) == (when == "half")  # and the checkpoint is whole all the same
+    with np.load(tmp_path / "fit.npz") as file:
+        assert len(file.files) > 20
+    done = started("never")
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["X.npy", "answers.npy", "y.npy"]
+    answers = np.load(tmp_path / "answers.npy")
+    np.testing.assert_allclose(answers, regressor.predict(X[:50]), rtol=1e-7, atol=1e-7)
+
+
+def test_a_checkpoint_says_where_it_keeps_nothing(tmp_path):
+    X, y = targets(60, 0)
+    rule = RidgeRule(kernels=["gaussian"], checkpoint=tmp_path / "fit.npz")
+    notes = EGOPRegressor(rule, random_state=0).fit(X, y).rule_.notes_
+    assert notes[-1] == "checkpoint: nothing to keep, 60 rows are solved in one step"
 
 
 def test_a_checkpoint_of_another_fit_is_refused(tmp_path, monkeypatch, regressor):

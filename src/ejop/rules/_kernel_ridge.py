@@ -180,6 +180,10 @@ class RidgeRule(Rule):
         else:
             require_room(len(block), memory_limit)
             learned = fit.whole(progress)
+            if self.checkpoint is not None:
+                learned.notes.append(
+                    f"checkpoint: nothing to keep, {len(block)} rows are solved in one step"
+                )
         self.members_ = [
             replace(one, coefficients=_compact(one.coefficients * units)) for one in learned.members
         ]
