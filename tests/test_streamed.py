@@ -23,6 +23,7 @@ from ejop.sums.conjugate import (
     JITTER,
     ConjugateSystem,
     RowPasses,
+    SharedPasses,
     fits_single,
 )
 from ejop.sums.engine import HOST
@@ -105,6 +106,26 @@ def test_a_pass_is_the_same_however_it_is_cut(rng, monkeypatch):
             monkeypatch.setattr("ejop.sums.conjugate.block_rows", lambda *_, rows=rows: rows)
             found = passes.correlate(system.centers, u, against=against)
             np.testing.assert_allclose(found, twin, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "torch"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_pass_is_shared_among_devices(rng, kernel, engine):
+    Z, R, centers = rows_of(rng)
+    w = rng.uniform(0, 2, size=len(Z))
+    whole = passes_of(HOST, Z, R, w)
+    system = ConjugateSystem.of(kernel, centers, 1.5, 0.1, whole.weight, HOST, single=False)
+    cuts = [slice(0, 90), slice(90, 91), slice(91, None)]
+    engines = [HOST, engine_of(engine), engine_of(engine)]
+    shared = SharedPasses(
+        [(e, passes_of(e, Z[s], R[s], w[s])) for e, s in zip(engines, cuts, strict=True)]
+    )
+    assert shared.weight == pytest.approx(whole.weight)
+    u = rng.normal(size=(len(centers), 2))
+    for against in (False, True):
+        twin = whole.correlate(system.centers, u, against=against)
+        found = shared.correlate(system.centers, u, against=against)
+        np.testing.assert_allclose(found, twin, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize(("kernel", "h"), [("gaussian", 1.0), ("laplace", 3.0)])
@@ -294,6 +315,26 @@ def test_time_is_kept_to():
     X, y = targets(600, 0)
     model = EGOPRegressor(RidgeRule(**QUICK, time_limit=1e-3), random_state=0).fit(X, y)
     assert np.isfinite(model.predict(X[:5])).all()
+
+
+def test_two_devices_answer_as_one(monkeypatch, regressor):
+    pytest.importorskip("torch")
+    X, y = targets(600, 0)
+    used = []
+    part = StreamedSearch._part
+
+    def noted(self, engine, chain, rows, weights, places, kind):
+        used.append((id(engine) if kind == FLOAT32 else None, len(places)))
+        return part(self, engine, chain, rows, weights, places, kind)
+
+    one = clone(regressor).set_params(device="cpu").fit(X, y)
+    monkeypatch.setattr(StreamedSearch, "_part", noted)
+    two = clone(regressor).set_params(device=["cpu", "cpu"]).fit(X, y)
+    assert {n for _, n in used} <= {240, 300}  # half of 480 rows, or of 600
+    assert len({engine for engine, _ in used} - {None}) == 2
+    B, b = targets(300, 1)
+    assert np.abs(two.predict(B) - one.predict(B)).mean() < 0.01  # sums in float32
+    assert two.score(B, b) > 0.95
 
 
 # checkpoints --------------------------------------------------------------------------------------

@@ -190,7 +190,7 @@ class Predictor(LinearMetricEstimator):
         """Let a rule choose its machines; the metric is that of their mean. Numbers of the rows
         that it holds are returned."""
         self._refuse_what_does_not_apply()
-        units, ((engine, *_), limit) = self._units(targets), engines_for(device, rows)
+        units, ((engine, *others), limit) = self._units(targets), engines_for(device, rows)
         factors = self._factors
         fixed = None if factors is None else ~np.isnan(factors)
         best: Any = None
@@ -212,6 +212,7 @@ class Predictor(LinearMetricEstimator):
                     limit,
                     targets.kind,
                     fixed,
+                    others,
                 )
                 if best is None or tried.loss_ < best[0].loss_:
                     best = tried, scale, scaler, block

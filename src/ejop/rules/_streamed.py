@@ -30,6 +30,7 @@ from ejop.sums.conjugate import (
     Descent,
     Passes,
     RowPasses,
+    SharedPasses,
     fits_single,
 )
 from ejop.sums.engine import Engine
@@ -108,6 +109,8 @@ class StreamedSearch:
         Whether the time is over.
     checkpoint : Checkpoint
         Where finished steps are kept.
+    others : sequence of Engine
+        Among which, and ``engine``, the rows of a pass are shared.
     """
 
     block: Block
@@ -122,6 +125,7 @@ class StreamedSearch:
     maps: bool = True
     expired: Callable[[], bool] = lambda: False
     checkpoint: Checkpoint = field(default_factory=lambda: Checkpoint(None, ""))
+    others: Sequence[Engine] = ()
     notes: list[str] = field(default_factory=list)
     members: list[Member] = field(default_factory=list)
 
@@ -223,9 +227,9 @@ class StreamedSearch:
             chain, width=width, h=unit * width, penalty=penalty, loss=value, judged=judged
         )
         if a is not None and self.maps:
-            problem = Regression(
-                self.engine.array(X[centers], FLOAT64), self.engine.array(R[centers], FLOAT64)
-            )
+            engine = self.engine.precise()
+            rows, targets = (engine.array(values[centers], FLOAT64) for values in (X, R))
+            problem = Regression(rows, targets, None, engine)
             done = replace(done, next=self._next_map(done, problem, a, rng))
         self.checkpoint.keep(done.name, done.arrays())
         return done
@@ -357,8 +361,8 @@ class StreamedSearch:
         )
         return system, passes
 
-    def _passes(self, chain: Chain, n: int | None, kind: np.dtype) -> RowPasses:
-        """Passes over rows of which those put aside weigh nothing."""
+    def _passes(self, chain: Chain, n: int | None, kind: np.dtype) -> Passes:
+        """Passes over rows of which those put aside weigh nothing, shared among the engines."""
         every = n is None or n == len(self.order)
         rows = None if every else np.sort(self.order[:n])
         total = len(self.block) if rows is None else len(rows)
@@ -366,10 +370,30 @@ class StreamedSearch:
         weights = np.ones(total) if found is None else found.copy()
         if rows is None and n is not None:
             weights[self.honest] = weights[self.judges] = 0
-        engine = self.engine if kind == FLOAT32 else self.engine.precise()
+        engines = [self.engine, *self.others]
+        engines = engines if kind == FLOAT32 else [engine.precise() for engine in engines]
+        cuts = [total * k // len(engines) for k in range(len(engines) + 1)]
+        parts = [
+            (engine, self._part(engine, chain, rows, weights, range(start, stop), kind))
+            for engine, start, stop in zip(engines, cuts, cuts[1:], strict=False)
+        ]
+        return parts[0][1] if len(parts) == 1 else SharedPasses(parts)
+
+    def _part(
+        self,
+        engine: Engine,
+        chain: Chain,
+        rows: NDArray | None,
+        weights: NDArray,
+        places: range,
+        kind: np.dtype,
+    ) -> RowPasses:
+        """Passes over some of the rows on one engine; held there under their map if they fit."""
+        first, total = places.start, len(places)
+        weights = weights[first : places.stop]
         equal = bool(np.all(weights == 1))
         column = None if equal else engine.array(weights[:, None], kind)
-        L = None if chain.L is None else chain.L
+        L = chain.L
         width = self.block.X.shape[1] if L is None or L.ndim == 1 else len(L)
         held: Any = None
         targets: Any = None
@@ -377,7 +401,8 @@ class StreamedSearch:
             held = engine.zeros((total, width), kind)
 
         def make(start: int, stop: int) -> tuple[Any, Any]:
-            part = slice(start, stop) if rows is None else rows[start:stop]
+            part: Any = slice(first + start, first + stop)
+            part = part if rows is None else rows[part]
             Z = mapped(self.columns[chain.preparation](self.block.X[part]), L)
             return engine.array(Z, kind), engine.array(self.residual(part), kind)
 

@@ -13,7 +13,7 @@ are in float64.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -82,6 +82,35 @@ class RowPasses:
             for found in in_threads(part, group, operations=flops):
                 total += centers.engine.to_host(found)
         return total
+
+
+@dataclass(frozen=True)
+class SharedPasses:
+    """Rows shared among several devices, each of which sums its own.
+
+    Attributes
+    ----------
+    parts : list of (Engine, RowPasses)
+        Rows that are read as arrays of that engine.
+    """
+
+    parts: Sequence[tuple[Engine, RowPasses]]
+
+    @property
+    def weight(self) -> float:
+        """Sum of the weights of all rows."""
+        return sum(rows.weight for _, rows in self.parts)
+
+    def correlate(self, centers: Centers, u: Any, *, against: bool) -> NDArray:
+        """A pass, the devices side by side, each driven by a thread."""
+        host, kind = centers.engine.to_host(u), np.dtype(str(u.dtype).removeprefix("torch."))
+
+        def part(one: tuple[Engine, RowPasses]) -> NDArray:
+            engine, rows = one
+            there = centers if engine is centers.engine else moved_centers(centers, engine, kind)
+            return rows.correlate(there, engine.array(host, kind), against=against)
+
+        return np.sum(in_threads(part, self.parts, len(self.parts)), axis=0)
 
 
 def _groups(starts: range, size: int) -> Iterator[range]:
@@ -291,8 +320,12 @@ class Descent:
 _STATE = ("b", "r", "p", "rz", "first")
 
 
+def moved_centers(centers: Centers, engine: Engine, kind: np.dtype) -> Centers:
+    """The same centres on another engine, or in another type."""
+    Z = engine.array(centers.engine.to_host(centers.Z), kind)
+    return replace(centers, engine=engine, Z=Z, norms=(Z * Z).sum(1))
+
+
 def single_centers(centers: Centers) -> Centers:
     """The same centres in float32."""
-    engine = centers.engine
-    Z = engine.array(engine.to_host(centers.Z), FLOAT32)
-    return replace(centers, Z=Z, norms=(Z * Z).sum(1))
+    return moved_centers(centers, centers.engine, FLOAT32)
