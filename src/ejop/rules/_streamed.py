@@ -60,6 +60,8 @@ LAST_PASSES = 3
 POOLED_BYTES = 2 * 4 * 8 * POOL_CENTERS
 #: bytes of mapped rows that are kept for all passes
 HELD = 2**30
+#: numbers of scaled rows that are made at once
+MADE = 2_000_000
 #: median distances come from so many rows
 MEDIAN_ROWS = 500
 
@@ -408,8 +410,9 @@ class StreamedSearch:
 
         if held is not None:
             targets = engine.zeros((total, self.n_outputs), kind)
-            for s in range(0, total, 65_536):
-                e = min(s + 65_536, total)
+            size = max(1, MADE // self.block.X.shape[1])
+            for s in range(0, total, size):
+                e = min(s + size, total)
                 held[s:e], targets[s:e] = make(s, e)
 
         def read(start: int, stop: int) -> tuple[Any, Any, Any]:
