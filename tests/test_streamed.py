@@ -1,5 +1,8 @@
 """Kernel machines for many rows: centres, conjugate gradients, rows that are only read."""
 
+import signal
+import subprocess
+import sys
 from itertools import islice
 
 import numpy as np
@@ -20,6 +23,7 @@ from ejop.sums.conjugate import (
     JITTER,
     ConjugateSystem,
     RowPasses,
+    SharedPasses,
     fits_single,
 )
 from ejop.sums.engine import HOST
@@ -102,6 +106,26 @@ def test_a_pass_is_the_same_however_it_is_cut(rng, monkeypatch):
             monkeypatch.setattr("ejop.sums.conjugate.block_rows", lambda *_, rows=rows: rows)
             found = passes.correlate(system.centers, u, against=against)
             np.testing.assert_allclose(found, twin, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "torch"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_pass_is_shared_among_devices(rng, kernel, engine):
+    Z, R, centers = rows_of(rng)
+    w = rng.uniform(0, 2, size=len(Z))
+    whole = passes_of(HOST, Z, R, w)
+    system = ConjugateSystem.of(kernel, centers, 1.5, 0.1, whole.weight, HOST, single=False)
+    cuts = [slice(0, 90), slice(90, 91), slice(91, None)]
+    engines = [HOST, engine_of(engine), engine_of(engine)]
+    shared = SharedPasses(
+        [(e, passes_of(e, Z[s], R[s], w[s])) for e, s in zip(engines, cuts, strict=True)]
+    )
+    assert shared.weight == pytest.approx(whole.weight)
+    u = rng.normal(size=(len(centers), 2))
+    for against in (False, True):
+        twin = whole.correlate(system.centers, u, against=against)
+        found = shared.correlate(system.centers, u, against=against)
+        np.testing.assert_allclose(found, twin, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize(("kernel", "h"), [("gaussian", 1.0), ("laplace", 3.0)])
@@ -293,6 +317,26 @@ def test_time_is_kept_to():
     assert np.isfinite(model.predict(X[:5])).all()
 
 
+def test_two_devices_answer_as_one(monkeypatch, regressor):
+    pytest.importorskip("torch")
+    X, y = targets(600, 0)
+    used = []
+    part = StreamedSearch._part
+
+    def noted(self, engine, chain, rows, weights, places, kind):
+        used.append((id(engine) if kind == FLOAT32 else None, len(places)))
+        return part(self, engine, chain, rows, weights, places, kind)
+
+    one = clone(regressor).set_params(device="cpu").fit(X, y)
+    monkeypatch.setattr(StreamedSearch, "_part", noted)
+    two = clone(regressor).set_params(device=["cpu", "cpu"]).fit(X, y)
+    assert {n for _, n in used} <= {240, 300}  # half of 480 rows, or of 600
+    assert len({engine for engine, _ in used} - {None}) == 2
+    B, b = targets(300, 1)
+    assert np.abs(two.predict(B) - one.predict(B)).mean() < 0.01  # sums in float32
+    assert two.score(B, b) > 0.95
+
+
 # checkpoints --------------------------------------------------------------------------------------
 
 
@@ -309,11 +353,12 @@ def stop_after(monkeypatch, n_steps, told):
             if k == n_steps:
                 raise Stop
             yield text
+        raise Stop
 
     monkeypatch.setattr(StreamedSearch, "run", few)
 
 
-@pytest.mark.parametrize("n_steps", [2, 12])
+@pytest.mark.parametrize("n_steps", [2, 20, 10**3])
 def test_a_stopped_fit_goes_on(tmp_path, monkeypatch, regressor, n_steps):
     X, y = targets(600, 0)
     path = tmp_path / "fit.npz"
@@ -338,7 +383,69 @@ def test_a_stopped_fit_goes_on(tmp_path, monkeypatch, regressor, n_steps):
     assert not path.exists()
     assert not {text.partition(", ")[2] for text in told if text.startswith("round")} & set(begun)
     B, _ = targets(50, 1)
-    np.testing.assert_allclose(model.predict(B), regressor.predict(B), atol=0.02)
+    np.testing.assert_allclose(model.predict(B), regressor.predict(B), rtol=1e-9, atol=1e-9)
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+from ejop import EGOPRegressor
+from ejop.rules import RidgeRule
+from ejop.rules._checkpoint import Checkpoint
+
+folder, when = sys.argv[1:]
+keep, save = Checkpoint.keep, np.savez
+def die(): os.kill(os.getpid(), signal.SIGKILL)
+def kept(self, name, arrays):
+    found = keep(self, name, arrays)
+    if when in name and arrays.get("passes") == 1: die()
+    return found
+def half(file, **arrays):
+    save(file, **arrays)
+    if when == "half" and len(arrays) > 30:
+        file.truncate(file.tell() // 2)
+        die()
+Checkpoint.keep, np.savez = kept, half
+X, y = np.load(folder + "/X.npy"), np.load(folder + "/y.npy")
+rule = RidgeRule(max_rows=120, kernels=("gaussian", "laplace"), checkpoint=folder + "/fit.npz")
+model = EGOPRegressor(rule, random_state=0).fit(X, y)
+np.save(folder + "/answers.npy", model.predict(X[:50]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+@pytest.mark.parametrize("when", [" last", "half"])
+def test_a_killed_process_goes_on(tmp_path, regressor, when):
+    X, y = targets(600, 0)
+    for name, values in (("X", X), ("y", y)):
+        np.save(tmp_path / f"{name}.npy", values)
+
+    def started(when):
+        return subprocess.run(
+            [sys.executable, "-c", KILLED, tmp_path, when],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    done = started(when)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    left = [path.name for path in tmp_path.glob(".*")]
+    assert len(left) == (when == "half")  # and the checkpoint is whole all the same
+    with np.load(tmp_path / "fit.npz") as file:
+        assert len(file.files) > 20
+    done = started("never")
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["X.npy", "answers.npy", "y.npy"]
+    answers = np.load(tmp_path / "answers.npy")
+    np.testing.assert_allclose(answers, regressor.predict(X[:50]), rtol=1e-7, atol=1e-7)
+
+
+def test_a_checkpoint_says_where_it_keeps_nothing(tmp_path):
+    X, y = targets(60, 0)
+    rule = RidgeRule(kernels=["gaussian"], checkpoint=tmp_path / "fit.npz")
+    notes = EGOPRegressor(rule, random_state=0).fit(X, y).rule_.notes_
+    assert notes[-1] == "checkpoint: nothing to keep, 60 rows are solved in one step"
 
 
 def test_a_checkpoint_of_another_fit_is_refused(tmp_path, monkeypatch, regressor):

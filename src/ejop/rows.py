@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
-from ejop.executors.threads import in_threads
+from ejop.executors.threads import n_threads, stream
 
 #: Sizes whose squares, and the squares of these that standard errors need, are numbers in each
 #: type: of rows, of targets, and of weights.
@@ -280,7 +280,8 @@ class Moments:
     def of(cls, X: NDArray, piece: int = 2048) -> Moments:
         """Moments of some rows, at least one; a piece at a time, so that X may be on disk."""
         starts, size = range(0, len(X), piece), 8 * X.shape[0] * X.shape[1]
-        pieces = in_threads(lambda s: cls._of_piece(X[s : s + piece]), starts, operations=size)
+        threads = n_threads(None, size) if len(starts) > 1 else 1
+        pieces = stream(lambda s: cls._of_piece(X[s : s + piece]), starts, threads)
         return reduce(Moments.merge, pieces)
 
     @classmethod

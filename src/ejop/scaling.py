@@ -25,6 +25,8 @@ MANY_COUNTS = 20
 UNEQUAL = 100.0
 #: share of its columns that reach beyond two, at the least: flags and codes rarely do
 COUNTING = 0.1
+#: rows that are looked at at once
+LOOKED_AT = 65_536
 #: quantiles of a column that are kept, at the most
 MAX_QUANTILES = 500
 #: standard deviations beyond which ranks count alike
@@ -270,11 +272,12 @@ def slopes(scaler: Any) -> NDArray | float:
     return 1 / getattr(scaler, "scale_", 1.0)
 
 
-def shares_one_whole(X: NDArray) -> bool:
+def shares_one_whole(X: NDArray, columns: NDArray | None = None) -> bool:
     """Whether columns look like counts or shares of one whole: a histogram a row.
 
     All values are whole numbers of at least zero, most are zero and some columns count above two
-    (flags and codes do not), or every row sums to the same.
+    (flags and codes do not), or every row sums to the same. Some rows are looked at at a time, so
+    that X may be on disk; ``columns`` (n_features,) are those that count, all by default.
 
     Examples
     --------
@@ -285,13 +288,25 @@ def shares_one_whole(X: NDArray) -> bool:
     >>> shares_one_whole(np.array([[22.0, 7.25], [38.0, 71.28]]))  # age and fare
     False
     """
-    if X.shape[1] < 2 or X.min(initial=0) < 0:
+    width = X.shape[1] if columns is None else int(columns.sum())
+    if width < 2:
         return False
-    total = X.sum(1)
-    if np.ptp(total) <= 1e-6 * total.max(initial=0) and total.max(initial=0) > 0:
+    whole, zeros, high = True, 0, np.zeros(width)
+    least, most = np.inf, 0.0  # of the sums of rows, which are not negative
+    for s in range(0, len(X), LOOKED_AT):
+        rows = X[s : s + LOOKED_AT] if columns is None else X[s : s + LOOKED_AT, columns]
+        if rows.min(initial=0) < 0:
+            return False
+        total = rows.sum(1)
+        least, most = min(least, total.min()), max(most, total.max())
+        whole = whole and bool(np.all(np.rint(rows) == rows))
+        high, zeros = np.maximum(high, rows.max(0)), zeros + int((rows == 0).sum())
+        if not whole and most - least > 1e-6 * most:
+            return False
+    if most - least <= 1e-6 * most and most > 0:
         return True
-    counts = bool(np.all(np.rint(X) == X)) and float((X.max(0) > 2).mean()) > COUNTING
-    return X.shape[1] >= MANY_COUNTS and counts and float((X == 0).mean()) > 0.5
+    counts = whole and float((high > 2).mean()) > COUNTING
+    return width >= MANY_COUNTS and counts and zeros > 0.5 * width * len(X)
 
 
 def units_apart(columns: Moments) -> str:

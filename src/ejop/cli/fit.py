@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +24,7 @@ from ejop.cli.learning import (
 from ejop.cli.options import (
     AsJson,
     Category,
+    CheckpointFile,
     ClassWeight,
     DecimalMark,
     DeviceName,
@@ -75,6 +78,7 @@ def fit(
         typer.Option(help="What ranks kernel machines; their squared error by default."),
     ] = None,
     time_limit: TimeLimit = None,
+    checkpoint: CheckpointFile = None,
     report: Annotated[
         Path | None, typer.Option(help="HTML report on a fifth of the rows, held out for it.")
     ] = None,
@@ -101,9 +105,18 @@ def fit(
     from ejop.cli.training import Chosen, load_training
 
     learning = Learning(
-        rule, function, scale, class_weight, scoring, time_limit, n_jobs, device, seed
+        rule,
+        function,
+        scale,
+        class_weight,
+        scoring,
+        time_limit,
+        n_jobs,
+        device,
+        seed,
+        None if checkpoint is None else str(checkpoint),
     )
-    check_files(read=[rows], written=[out, report])
+    check_files(read=[rows], written=[out, report, checkpoint])
     chosen = Chosen.read(
         target, id_column=id_column, drop=drop, keep=keep, category=category, missing=missing
     )
@@ -115,7 +128,8 @@ def fit(
     used = counted(len(found.columns_), "column")
     say(f"learning from {counted(len(training.y), 'row')} and {used}")
     start = time.perf_counter()
-    model = SavedModel.fit(training, learning)
+    with stoppable(checkpoint):
+        model = SavedModel.fit(training, learning)
     seconds = time.perf_counter() - start
     save_model(model, out)
     if report is not None and held is not None:
@@ -123,6 +137,17 @@ def fit(
     page = {} if report is None else {"report": str(report)}
     summary = {"model": str(out), "seconds": round(seconds, 3), **summary_of(model), **page}
     show_json(summary) if as_json else _print_summary(summary, model)
+
+
+@contextmanager
+def stoppable(checkpoint: Path | None) -> Iterator[None]:
+    """Say how a fit goes on that is stopped by Ctrl-C."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint is not None and checkpoint.exists():
+            say(f"finished steps are in {checkpoint}; the same command goes on from there")
+        raise
 
 
 def summary_of(model: Any) -> dict[str, Any]:

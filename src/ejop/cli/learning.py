@@ -78,6 +78,8 @@ class Learning:
     n_jobs : int, optional
     device : str, optional
     seed : int
+    checkpoint : str, optional
+        File for the finished steps of a long fit.
     """
 
     rule: str = "ridge"
@@ -89,6 +91,7 @@ class Learning:
     n_jobs: int | None = None
     device: str | None = None
     seed: int = 0
+    checkpoint: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse, before any file is read, what has no meaning for the rule."""
@@ -97,7 +100,8 @@ class Learning:
                 f"--function {self.function} is for --rule knn or --rule hnn; rule ridge makes the "
                 "metric of its own machines."
             )
-        for option, value in (("scoring", self.scoring), ("time-limit", self.time_limit)):
+        for option in ("scoring", "time-limit", "checkpoint"):
+            value = getattr(self, option.replace("-", "_"))
             if self.rule != "ridge" and value is not None:
                 raise typer.BadParameter(
                     f"--{option} {value} is for --rule ridge, which chooses among machines; rule "
@@ -121,9 +125,11 @@ class Learning:
 
         rule: Any = str(self.rule)
         self._check_task(training)
-        if self.scoring is not None or self.time_limit is not None:
+        if any(x is not None for x in (self.scoring, self.time_limit, self.checkpoint)):
             scoring = None if self.scoring is None else str(self.scoring)
-            rule = RidgeRule(scoring=scoring, time_limit=self.time_limit)
+            rule = RidgeRule(
+                scoring=scoring, time_limit=self.time_limit, checkpoint=self.checkpoint
+            )
         options: dict[str, Any] = {
             "function": str(self.function),
             "scale": str(self.scale),

@@ -51,6 +51,12 @@ class SavedModel:
             predictor.fit(training.X, training.y)
         predictor.set_params(verbose=0, device=None, n_jobs=None)  # of no use to whoever loads it
         predictor.metric_estimator_.set_params(device=None, n_jobs=None)
+        if learning.checkpoint is not None:
+            for note in predictor.rule_.notes_:
+                if note.startswith("checkpoint"):
+                    say(note)
+            for rule in (predictor.rule, predictor.rule_):
+                rule.set_params(checkpoint=None)
         return cls(predictor, describe(training, predictor.preparer_))
 
     @property

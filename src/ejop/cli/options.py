@@ -65,6 +65,14 @@ TimeLimit = Annotated[
     float | None,
     typer.Option(min=0.001, help="Seconds after which no more kernel machines are tried."),
 ]
+CheckpointFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        help="File for the finished steps of a long fit: the same command goes on from there after "
+        "it was stopped.",
+    ),
+]
 Jobs = Annotated[int | None, typer.Option("--n-jobs", help="Threads; all cores by default.")]
 DeviceName = Annotated[
     str | None, typer.Option("--device", help="Where to compute: cpu, cuda, cuda:1, mps, auto.")

@@ -94,8 +94,9 @@ class EJOPClassifier(ClassifierMixin, Predictor):
         from the rows that the first split learned from, so that the held-out rows stay out for
         good. Without it only the results of the tuning are kept.
     device : None, str or torch.device, default=None
-        Where metrics are summed and neighbours searched, see :class:`EJOP`; the machines of "ridge"
-        are solved on the CPU, within ``Device(memory_limit=...)``. ``predict`` follows
+        Where machines are solved, metrics summed and neighbours searched, see :class:`EJOP`; within
+        ``Device(memory_limit=...)``. Of a list the first solves machines; passes over more rows
+        than one matrix holds are shared among all of it. ``predict`` follows
         what it is now, so that a model fitted on a card answers without one after
         ``set_params(device=None)``.
     n_jobs : int or None, default=None

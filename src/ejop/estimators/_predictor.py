@@ -169,7 +169,8 @@ class Predictor(LinearMetricEstimator):
         every, kept = (rows, y), np.arange(len(rows))
         if w is not None:  # a row of weight zero is no row
             kept = np.flatnonzero(w)
-            rows, y, w = rows[kept], y[kept], w[kept]
+            if len(kept) < len(w):  # else no copy is made of rows that may be many
+                rows, y, w = rows[kept], y[kept], w[kept]
         targets, rule = self._targets(y, w), make_rule(self.rule)
         with at_most(self.n_jobs):
             if rule.chooses:
@@ -190,17 +191,18 @@ class Predictor(LinearMetricEstimator):
         """Let a rule choose its machines; the metric is that of their mean. Numbers of the rows
         that it holds are returned."""
         self._refuse_what_does_not_apply()
-        units, ((engine, *_), limit) = self._units(targets), engines_for(device, rows)
+        units, ((engine, *others), limit) = self._units(targets), engines_for(device, rows)
         factors = self._factors
         fixed = None if factors is None else ~np.isnan(factors)
         best: Any = None
         with fit_task(self, type(self).__name__, None):
+            most = scaled_rows(rows.shape[1], limit)
+            # beside an outlier float32 loses the others
+            some = spread_rows(rows, most).astype(np.float64, copy=False)
             for scale, preparations in self._preparations(rows):
-                # beside an outlier float32 loses the others
-                some = spread_rows(rows, SCALED).astype(np.float64, copy=False)
                 scaler = make_scaler(scale, factors).fit(some)
                 X: Any = ScaledRows(rows, scaler)
-                X = X[:] if len(rows) <= SCALED else X
+                X = X[:] if len(rows) <= most else X
                 block = whole_block(X, targets.Y, targets.w)
                 tried = clone(rule).learn(
                     block,
@@ -212,6 +214,7 @@ class Predictor(LinearMetricEstimator):
                     limit,
                     targets.kind,
                     fixed,
+                    others,
                 )
                 if best is None or tried.loss_ < best[0].loss_:
                     best = tried, scale, scaler, block
@@ -251,11 +254,11 @@ class Predictor(LinearMetricEstimator):
             return [("standard", ("quantile",))]
         if self.scale != "auto":
             return [(self.scale, ("plain",))]
-        numbers = self._numbers(rows)
-        if not numbers.shape[1]:
+        numbers = None if self._factors is None else np.isnan(self._factors)
+        if numbers is not None and not numbers.any():
             return [("none", ("plain",))]
         found: list[tuple[str, tuple[str, ...]]] = [("standard", ("plain", "quantile"))]
-        return [*found, ("hellinger", ("plain",))] if shares_one_whole(numbers) else found
+        return [*found, ("hellinger", ("plain",))] if shares_one_whole(rows, numbers) else found
 
     @property
     def _factors(self) -> NDArray | None:
@@ -919,6 +922,11 @@ def spread_rows(rows: NDArray, most: int) -> NDArray:
     if len(rows) <= most:
         return rows
     return rows[np.sort(np.random.default_rng(0).choice(len(rows), most, replace=False))]
+
+
+def scaled_rows(width: int, limit: int | None) -> int:
+    """Rows that a scaler learns from at the most, a quarter of the limit in float64."""
+    return SCALED if limit is None else int(np.clip(limit / (4 * 8 * width), 1000, SCALED))
 
 
 def mean_metric(

@@ -143,6 +143,7 @@ class RidgeRule(Rule):
         memory_limit: int | None = None,
         kind: str | None = None,
         fixed: NDArray | None = None,
+        others: Sequence[Engine] = (),
     ) -> RidgeRule:
         """Choose the machines for scaled rows, and solve them.
 
@@ -164,6 +165,8 @@ class RidgeRule(Rule):
             What targets are; "classes" where they are one-hot and "real" otherwise, if not given.
         fixed : ndarray of bool, shape (n_features,), optional
             Columns that are levels, of which no ranks are taken.
+        others : sequence of Engine, optional
+            More places like ``engine``, among which passes over many rows are shared.
         """
         self._validate_params()
         strange = [kernel for kernel in self.kernels if kernel not in MAPS]
@@ -173,13 +176,27 @@ class RidgeRule(Rule):
         self.kind_ = kind or ("classes" if summary.one_hot else "real")
         deadline = np.inf if self.time_limit is None else time.monotonic() + self.time_limit
         fit = Learning(
-            self, block, summary, preparations, seed, units, fixed, engine, memory_limit, deadline
+            self,
+            block,
+            summary,
+            preparations,
+            seed,
+            units,
+            fixed,
+            engine,
+            memory_limit,
+            deadline,
+            others,
         )
         if self._streams(len(block), engine):
             learned = fit.streamed(progress)
         else:
             require_room(len(block), memory_limit)
             learned = fit.whole(progress)
+            if self.checkpoint is not None:
+                learned.notes.append(
+                    f"checkpoint: nothing to keep, {len(block)} rows are solved in one step"
+                )
         self.members_ = [
             replace(one, coefficients=_compact(one.coefficients * units)) for one in learned.members
         ]

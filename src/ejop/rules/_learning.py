@@ -62,6 +62,7 @@ class Learning:
     engine: Engine
     memory_limit: int | None
     deadline: float
+    others: Sequence[Engine] = ()
     quantiles: QuantileColumns | None = None
 
     def prepare(self, name: str, X: NDArray) -> NDArray:
@@ -145,6 +146,7 @@ class Learning:
             self.memory_limit,
             rule.n_rounds > 0,
             lambda: time.monotonic() > self.deadline,
+            others=self.others,
         )
         sample = np.sort(rows.order[:most])
         self.rank_quantiles(block.X[np.sort(rows.pool)])

@@ -27,8 +27,10 @@ from ejop.rules._machines import Regression, outer_product, root
 from ejop.sums.conjugate import (
     FLOAT32,
     ConjugateSystem,
+    Descent,
     Passes,
     RowPasses,
+    SharedPasses,
     fits_single,
 )
 from ejop.sums.engine import Engine
@@ -58,6 +60,8 @@ LAST_PASSES = 3
 POOLED_BYTES = 2 * 4 * 8 * POOL_CENTERS
 #: bytes of mapped rows that are kept for all passes
 HELD = 2**30
+#: numbers of scaled rows that are made at once
+MADE = 2_000_000
 #: median distances come from so many rows
 MEDIAN_ROWS = 500
 
@@ -107,6 +111,8 @@ class StreamedSearch:
         Whether the time is over.
     checkpoint : Checkpoint
         Where finished steps are kept.
+    others : sequence of Engine
+        Among which, and ``engine``, the rows of a pass are shared.
     """
 
     block: Block
@@ -121,6 +127,7 @@ class StreamedSearch:
     maps: bool = True
     expired: Callable[[], bool] = lambda: False
     checkpoint: Checkpoint = field(default_factory=lambda: Checkpoint(None, ""))
+    others: Sequence[Engine] = ()
     notes: list[str] = field(default_factory=list)
     members: list[Member] = field(default_factory=list)
 
@@ -223,8 +230,8 @@ class StreamedSearch:
         )
         if a is not None and self.maps:
             engine = self.engine.precise()
-            held = engine.array(X[centers], FLOAT64), engine.array(R[centers], FLOAT64)
-            problem = Regression(*held, engine=engine)
+            rows, targets = (engine.array(values[centers], FLOAT64) for values in (X, R))
+            problem = Regression(rows, targets, None, engine)
             done = replace(done, next=self._next_map(done, problem, a, rng))
         self.checkpoint.keep(done.name, done.arrays())
         return done
@@ -272,6 +279,9 @@ class StreamedSearch:
 
     def _solve(self, chain: Chain, m: int, n: int) -> Generator[str, None, Solved]:
         """A machine on m centres for n rows; passes until the judges gain no more."""
+        found = self.checkpoint.found(f"{chain.name} {m} {n}")
+        if found is not None and found["finished"]:
+            return Solved(chain, found["a"], float(found["loss"]), n)
         return (yield from self._descended(chain, self._system(chain, m, n), n))
 
     def _descended(
@@ -286,28 +296,35 @@ class StreamedSearch:
             found = self.engine.to_host(K @ self._on(system, a))
             return self._judge(found.astype(np.float64))
 
-        best, waited, start, done = None, 0, None, 0
+        best, waited, done, after = None, 0, 0, None
         found = self.checkpoint.found(name)
         if found is not None:
-            start, done = found["a"], int(found["passes"])
-            best = Solved(chain, start, judged(start), n)
-            if bool(found["finished"]):
+            best = Solved(chain, found["a"], float(found["loss"]), n)
+            if found["finished"]:
                 return best
-        for descent in system.descend(passes, self.n_outputs, start):
+            waited, done = int(found["waited"]), int(found["passes"]) + 1
+            after = Descent.found(system, found)
+        for descent in system.descend(passes, self.n_outputs, after=after):
             a = descent.coefficients
             loss = judged(a)
             waited = 0 if best is None or loss < (1 - PASS_GAIN) * best.loss else waited + 1
             if best is None or loss < best.loss:
                 best = Solved(chain, a, loss, n)
             ended = waited >= PATIENCE or descent.share < RESIDUAL or done >= PASSES
-            state = {"passes": np.array(done), "finished": np.array(ended)}
-            self.checkpoint.keep(name, {"a": best.coefficients, **state})
+            counts = {"passes": done, "waited": waited, "finished": ended, "loss": best.loss}
+            self._keep(name, {"a": best.coefficients, **counts}, None if ended else descent)
             yield f"pass {done} of {chain.name}, {m} centres, {n} rows: {loss:.4g}"
             done += 1
             if ended or (self.expired() and done > LAST_PASSES):
                 break
         assert best is not None
         return best
+
+    def _keep(self, name: str, what: dict[str, Any], descent: Descent | None) -> None:
+        """Write down where a descent has come to; None where it has ended."""
+        if self.checkpoint.path is not None:
+            state = {} if descent is None else descent.arrays()
+            self.checkpoint.keep(name, {**{k: np.asarray(v) for k, v in what.items()}, **state})
 
     def _finished(self, chain: Chain, m: int) -> Generator[str, None, tuple[Member, NDArray]]:
         """A member for all rows, and what it says of honest rows before it has seen them.
@@ -316,19 +333,25 @@ class StreamedSearch:
         """
         name = f"{chain.name} {m} last"
         found = self.checkpoint.found(name)
+        if found is not None and found["passes"] == LAST_PASSES:
+            return self._member(chain, found["a"]), found["values"]
+        system, passes = self._system(chain, m, len(self.order))
         if found is None:
-            system, passes = self._system(chain, m, len(self.order))
             one = yield from self._descended(chain, (system, passes), len(self.order))
-            values, a = self._values(one, self.honest), one.coefficients
-            del passes
-            every = self._passes(chain, None, system.kind)
-            for k, descent in enumerate(system.descend(every, self.n_outputs, a)):
-                a = descent.coefficients
-                yield f"last pass {k} of {chain.name}"
-                if k == LAST_PASSES:
-                    break
-            found = self.checkpoint.keep(name, {"a": a, "values": values})
-        return self._member(chain, found["a"]), found["values"]
+            values, a, done, after = self._values(one, self.honest), one.coefficients, 0, None
+        else:
+            values, a, done = found["values"], found["a"], int(found["passes"]) + 1
+            after = Descent.found(system, found)
+        del passes
+        every = self._passes(chain, None, system.kind)
+        for descent in system.descend(every, self.n_outputs, a, after):
+            a = descent.coefficients
+            self._keep(name, {"a": a, "values": values, "passes": done}, descent)
+            yield f"last pass {done} of {chain.name}"
+            if done == LAST_PASSES:
+                break
+            done += 1
+        return self._member(chain, a), values
 
     def _system(self, chain: Chain, m: int, n: int | None) -> tuple[ConjugateSystem, Passes]:
         """Equations of m centres, and passes over n rows; None for all, those put aside too."""
@@ -340,8 +363,8 @@ class StreamedSearch:
         )
         return system, passes
 
-    def _passes(self, chain: Chain, n: int | None, kind: np.dtype) -> RowPasses:
-        """Passes over rows of which those put aside weigh nothing."""
+    def _passes(self, chain: Chain, n: int | None, kind: np.dtype) -> Passes:
+        """Passes over rows of which those put aside weigh nothing, shared among the engines."""
         every = n is None or n == len(self.order)
         rows = None if every else np.sort(self.order[:n])
         total = len(self.block) if rows is None else len(rows)
@@ -349,10 +372,30 @@ class StreamedSearch:
         weights = np.ones(total) if found is None else found.copy()
         if rows is None and n is not None:
             weights[self.honest] = weights[self.judges] = 0
-        engine = self.engine if kind == FLOAT32 else self.engine.precise()
+        engines = [self.engine, *self.others]
+        engines = engines if kind == FLOAT32 else [engine.precise() for engine in engines]
+        cuts = [total * k // len(engines) for k in range(len(engines) + 1)]
+        parts = [
+            (engine, self._part(engine, chain, rows, weights, range(start, stop), kind))
+            for engine, start, stop in zip(engines, cuts, cuts[1:], strict=False)
+        ]
+        return parts[0][1] if len(parts) == 1 else SharedPasses(parts)
+
+    def _part(
+        self,
+        engine: Engine,
+        chain: Chain,
+        rows: NDArray | None,
+        weights: NDArray,
+        places: range,
+        kind: np.dtype,
+    ) -> RowPasses:
+        """Passes over some of the rows on one engine; held there under their map if they fit."""
+        first, total = places.start, len(places)
+        weights = weights[first : places.stop]
         equal = bool(np.all(weights == 1))
         column = None if equal else engine.array(weights[:, None], kind)
-        L = None if chain.L is None else chain.L
+        L = chain.L
         width = self.block.X.shape[1] if L is None or L.ndim == 1 else len(L)
         held: Any = None
         targets: Any = None
@@ -360,14 +403,16 @@ class StreamedSearch:
             held = engine.zeros((total, width), kind)
 
         def make(start: int, stop: int) -> tuple[Any, Any]:
-            part = slice(start, stop) if rows is None else rows[start:stop]
+            part: Any = slice(first + start, first + stop)
+            part = part if rows is None else rows[part]
             Z = mapped(self.columns[chain.preparation](self.block.X[part]), L)
             return engine.array(Z, kind), engine.array(self.residual(part), kind)
 
         if held is not None:
             targets = engine.zeros((total, self.n_outputs), kind)
-            for s in range(0, total, 65_536):
-                e = min(s + 65_536, total)
+            size = max(1, MADE // self.block.X.shape[1])
+            for s in range(0, total, size):
+                e = min(s + size, total)
                 held[s:e], targets[s:e] = make(s, e)
 
         def read(start: int, stop: int) -> tuple[Any, Any, Any]:

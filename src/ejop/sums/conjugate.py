@@ -13,7 +13,7 @@ are in float64.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -82,6 +82,35 @@ class RowPasses:
             for found in in_threads(part, group, operations=flops):
                 total += centers.engine.to_host(found)
         return total
+
+
+@dataclass(frozen=True)
+class SharedPasses:
+    """Rows shared among several devices, each of which sums its own.
+
+    Attributes
+    ----------
+    parts : list of (Engine, RowPasses)
+        Rows that are read as arrays of that engine.
+    """
+
+    parts: Sequence[tuple[Engine, RowPasses]]
+
+    @property
+    def weight(self) -> float:
+        """Sum of the weights of all rows."""
+        return sum(rows.weight for _, rows in self.parts)
+
+    def correlate(self, centers: Centers, u: Any, *, against: bool) -> NDArray:
+        """A pass, the devices side by side, each driven by a thread."""
+        host, kind = centers.engine.to_host(u), np.dtype(str(u.dtype).removeprefix("torch."))
+
+        def part(one: tuple[Engine, RowPasses]) -> NDArray:
+            engine, rows = one
+            there = centers if engine is centers.engine else moved_centers(centers, engine, kind)
+            return rows.correlate(there, engine.array(host, kind), against=against)
+
+        return np.sum(in_threads(part, self.parts, len(self.parts)), axis=0)
 
 
 def _groups(starts: range, size: int) -> Iterator[range]:
@@ -182,7 +211,20 @@ class ConjugateSystem:
         found = rows.correlate(self.centers, u, against=against)
         return engine.solve(self.root, engine.array(found, FLOAT64), half="lower")
 
-    def descend(self, rows: Passes, n_outputs: int, start: Any = None) -> Iterator[Descent]:
+    def begin(self, rows: Passes, n_outputs: int, start: Any = None) -> Descent:
+        """The first point of conjugate gradients, by one pass: zeros, or coefficients (m, c)."""
+        engine = self.engine
+        b = engine.zeros((len(self.centers), n_outputs), FLOAT64)
+        if start is not None:
+            b = self.root_transposed(engine.array(start, FLOAT64))
+        r = self.pass_over(rows, b, against=True) - self.penalty * b
+        z = engine.solve(self.factor, r)
+        rz = (r * z).sum(0)
+        return Descent(self, b, r, z, rz, rz if start is None else None)
+
+    def descend(
+        self, rows: Passes, n_outputs: int, start: Any = None, after: Descent | None = None
+    ) -> Iterator[Descent]:
         """Conjugate gradients, a pass over the rows for each step; targets side by side.
 
         Parameters
@@ -191,34 +233,18 @@ class ConjugateSystem:
         n_outputs : int
         start : ndarray of shape (m, n_outputs), optional
             Coefficients to begin from.
+        after : Descent, optional
+            Where an earlier call had come to, which this one goes on from.
 
         Yields
         ------
         descent : Descent
             After each pass; the first is the start itself. Coefficients are made when asked for.
         """
-        engine = self.engine
-        b = engine.zeros((len(self.centers), n_outputs), FLOAT64)
-        if start is not None:
-            b = self.root_transposed(engine.array(start, FLOAT64))
-        r = self.pass_over(rows, b, against=True) - self.penalty * b
-        z = engine.solve(self.factor, r)
-        p, rz = z, (r * z).sum(0)
-        first = rz if start is None else None
-        while True:
-            share = 0.0 if first is None else float((rz / first.clip(min=1e-300)).max()) ** 0.5
-            yield Descent(self, b, share if first is not None else np.inf)
-            first = rz if first is None else first
-            q = self.pass_over(rows, p, against=False) + self.penalty * p
-            curved = (p * q).sum(0)
-            alive = (curved > 0) & (rz > 0)
-            if not bool(alive.any()):  # nothing is left but rounding
-                return
-            step = rz * alive / (curved * alive + ~alive)
-            b, r = b + p * step, r - q * step
-            z = engine.solve(self.factor, r)
-            before, rz = rz, (r * z).sum(0)
-            p = z + p * (rz * alive / (before * alive + ~alive))
+        descent = after.step(rows) if after else self.begin(rows, n_outputs, start)
+        while descent is not None:
+            yield descent
+            descent = descent.step(rows)
 
     def root_transposed(self, a: Any) -> Any:
         """b = R^T a; the factor's other half is not zero."""
@@ -237,23 +263,69 @@ class Descent:
     Attributes
     ----------
     system : ConjugateSystem
-    b : array of shape (m, c)
-    share : float
-        Preconditioned residual over the first one, the largest over outputs.
+    b, r, p : array of shape (m, c)
+        The point, its residual, and the direction of the next step.
+    rz : array of shape (c,)
+        Squared norm of the preconditioned residual.
+    first : array of shape (c,) or None
+        The same at the beginning; None at a start of someone else's.
     """
 
     system: ConjugateSystem
     b: Any
-    share: float
+    r: Any
+    p: Any
+    rz: Any
+    first: Any
+
+    @property
+    def share(self) -> float:
+        """Preconditioned residual over the first one, the largest over outputs."""
+        if self.first is None:
+            return np.inf
+        return float((self.rz / self.first.clip(min=1e-300)).max()) ** 0.5
 
     @property
     def coefficients(self) -> NDArray:
         """Of the centres, (m, c) in float64."""
         return self.system.coefficients(self.b)
 
+    def step(self, rows: Passes) -> Descent | None:
+        """The next point, by one pass; None where nothing is left but rounding."""
+        system = self.system
+        q = system.pass_over(rows, self.p, against=False) + system.penalty * self.p
+        curved = (self.p * q).sum(0)
+        alive = (curved > 0) & (self.rz > 0)
+        if not bool(alive.any()):
+            return None
+        length = self.rz * alive / (curved * alive + ~alive)
+        b, r = self.b + self.p * length, self.r - q * length
+        z = system.engine.solve(system.factor, r)
+        rz = (r * z).sum(0)
+        p = z + self.p * (rz * alive / (self.rz * alive + ~alive))
+        return Descent(system, b, r, p, rz, self.rz if self.first is None else self.first)
+
+    def arrays(self) -> dict[str, NDArray]:
+        """All but the system, to be kept."""
+        found = {name: getattr(self, name) for name in _STATE}
+        return {k: self.system.engine.to_host(v) for k, v in found.items() if v is not None}
+
+    @classmethod
+    def found(cls, system: ConjugateSystem, arrays: dict[str, NDArray]) -> Descent:
+        """The same again from what was kept."""
+        made = {k: system.engine.array(arrays[k], FLOAT64) for k in _STATE if k in arrays}
+        return cls(system, **{"first": None, **made})
+
+
+_STATE = ("b", "r", "p", "rz", "first")
+
+
+def moved_centers(centers: Centers, engine: Engine, kind: np.dtype) -> Centers:
+    """The same centres on another engine, or in another type."""
+    Z = engine.array(centers.engine.to_host(centers.Z), kind)
+    return replace(centers, engine=engine, Z=Z, norms=(Z * Z).sum(1))
+
 
 def single_centers(centers: Centers) -> Centers:
     """The same centres in float32."""
-    engine = centers.engine
-    Z = engine.array(engine.to_host(centers.Z), FLOAT32)
-    return replace(centers, Z=Z, norms=(Z * Z).sum(1))
+    return moved_centers(centers, centers.engine, FLOAT32)

@@ -51,8 +51,8 @@ class Reading:
         """Rows Z (m, r), targets (m, c) and weights (m, 1) of a part."""
         X = scaled(self.scaler, np.asarray(block.X[part], dtype=np.float64))
         Z = mapped(self.function.prepared(X, self.member.preparation), self.member.L)
-        w = self.weights(block)
-        column = None if w is None else w[part, None].astype(self.kind)
+        w = self.weights(block.rows(part))
+        column = None if w is None else w[:, None].astype(self.kind)
         return Z.astype(self.kind), (block.Y[part] - self.prior).astype(self.kind), column
 
     def weights(self, block: Block) -> NDArray | None:
@@ -116,6 +116,22 @@ def solved_for_all(model: Any, rows: Rows, class_weights: NDArray | None) -> Any
 def _settled(
     model: Any, function: Any, rows: Rows, class_weights: NDArray | None, member: Member
 ) -> Member:
+    weight = _weight(rows, class_weights)
+    system, reading = system_of(model, function, member, weight, rows.n, class_weights)
+    passes, start = ClusterPasses(rows, reading, weight), member.coefficients.astype(np.float64)
+    *_, last = islice(system.descend(passes, start.shape[1], start), PASSES + 1)
+    return replace(member, coefficients=last.coefficients.astype(member.coefficients.dtype))
+
+
+def system_of(
+    model: Any,
+    function: Any,
+    member: Member,
+    weight: float,
+    n: int,
+    class_weights: NDArray | None = None,
+) -> tuple[ConjugateSystem, Reading]:
+    """Equations of a machine of a sample for n rows of such a weight, and how it reads rows."""
     held = function.X_ if member.centers is None else function.X_[member.centers]
     Z = mapped(function.prepared(held, member.preparation), member.L)
     single = fits_single(Z, member.bandwidth)
@@ -124,20 +140,12 @@ def _settled(
     empty = replace(member, coefficients=np.empty(0), centers=None)
     kind, prior = FLOAT32 if single else FLOAT64, function.summary_.prior
     reading = Reading(model.scaler_, bare, empty, prior, kind, class_weights)
-    weight = _weight(rows, class_weights)
     # of rows whose weights are one on average, as those of the sample were
+    penalty = member.penalty * weight / n
     system = ConjugateSystem.of(
-        member.kernel,
-        Z,
-        member.bandwidth,
-        member.penalty * weight / rows.n,
-        weight,
-        HOST,
-        single=single,
+        member.kernel, Z, member.bandwidth, penalty, weight, HOST, single=single
     )
-    passes, start = ClusterPasses(rows, reading, weight), member.coefficients.astype(np.float64)
-    *_, last = islice(system.descend(passes, start.shape[1], start), PASSES + 1)
-    return replace(member, coefficients=last.coefficients.astype(member.coefficients.dtype))
+    return system, reading
 
 
 def _weight(rows: Rows, class_weights: NDArray | None) -> float:
