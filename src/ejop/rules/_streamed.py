@@ -24,16 +24,15 @@ from ejop.rows import Block
 from ejop.rules._chains import Chain, Pooled, median_distance, pooled
 from ejop.rules._checkpoint import Checkpoint
 from ejop.rules._machines import Regression, outer_product, root
+from ejop.rules._passing import PassRows
 from ejop.sums.conjugate import (
     FLOAT32,
     ConjugateSystem,
     Iterate,
     Passes,
-    RowPasses,
-    SharedPasses,
     fits_single,
 )
-from ejop.sums.engine import Engine
+from ejop.sums.engine import HOST, Engine
 from ejop.sums.ridge import FLOAT64
 
 #: rows of the pool that chains learn from, and centres of their machines
@@ -58,10 +57,6 @@ PATIENCE, PASS_GAIN = 2, 1e-3
 LAST_PASSES = 3
 #: bytes that each row of the pool takes where two chains are learned side by side
 POOLED_BYTES = 2 * 4 * 8 * POOL_CENTERS
-#: bytes of mapped rows that are kept for all passes
-HELD = 2**30
-#: numbers of scaled rows that are made at once
-MADE = 2_000_000
 #: median distances come from so many rows
 MEDIAN_ROWS = 500
 
@@ -97,7 +92,7 @@ class StreamedSearch:
     residual : callable
         ``residual(part)`` gives the targets of some rows less their mean, in units.
     columns : dict of callable
-        What prepares scaled rows, by preparation.
+        What prepares scaled rows of an engine, by preparation.
     loss : callable
         ``loss(values, rows)`` of predictions (less the mean) of some rows.
     n_members : int
@@ -117,7 +112,7 @@ class StreamedSearch:
 
     block: Block
     residual: Callable[[Any], NDArray]
-    columns: dict[str, Callable[[NDArray], NDArray]]
+    columns: dict[str, Callable[[Any, Engine], Any]]
     loss: Callable[[NDArray, NDArray], float]
     n_members: int
     seed: int
@@ -141,6 +136,8 @@ class StreamedSearch:
         limit = self.memory_limit or np.inf
         self.pool_rows = int(min(POOL, max(POOL_CENTERS, limit / POOLED_BYTES)))
         self.pool = self.order[: max(POOL, self.most)]  # the first of it are centres
+        engines = [self.engine, *self.others]
+        self.rows = PassRows(self.block, self.residual, self.columns, engines, self.memory_limit)
 
     def _most_centers(self, n: int) -> int:
         """As many as memory and a pass over the rows allow."""
@@ -365,64 +362,15 @@ class StreamedSearch:
         return system, passes
 
     def _passes(self, chain: Chain, n: int | None, kind: np.dtype) -> Passes:
-        """Passes over rows of which those put aside weigh nothing, shared among the engines."""
+        """Passes over rows of which those put aside weigh nothing."""
         every = n is None or n == len(self.order)
         rows = None if every else np.sort(self.order[:n])
-        total = len(self.block) if rows is None else len(rows)
         found = self._weights(rows)
-        weights = np.ones(total) if found is None else found.copy()
+        weights = np.ones(len(self.block) if rows is None else len(rows))
+        weights = weights if found is None else found.copy()
         if rows is None and n is not None:
             weights[self.honest] = weights[self.judges] = 0
-        engines = [self.engine, *self.others]
-        engines = engines if kind == FLOAT32 else [engine.precise() for engine in engines]
-        cuts = [total * k // len(engines) for k in range(len(engines) + 1)]
-        parts = [
-            (engine, self._part(engine, chain, rows, weights, range(start, stop), kind))
-            for engine, start, stop in zip(engines, cuts, cuts[1:], strict=False)
-        ]
-        return parts[0][1] if len(parts) == 1 else SharedPasses(parts)
-
-    def _part(
-        self,
-        engine: Engine,
-        chain: Chain,
-        rows: NDArray | None,
-        weights: NDArray,
-        places: range,
-        kind: np.dtype,
-    ) -> RowPasses:
-        """Passes over some of the rows on one engine; held there under their map if they fit."""
-        first, total = places.start, len(places)
-        weights = weights[first : places.stop]
-        equal = bool(np.all(weights == 1))
-        column = None if equal else engine.array(weights[:, None], kind)
-        L = chain.L
-        width = self.block.X.shape[1] if L is None or L.ndim == 1 else len(L)
-        held: Any = None
-        targets: Any = None
-        if total * width * kind.itemsize <= (self.memory_limit or 4 * HELD) / 4:
-            held = engine.zeros((total, width), kind)
-
-        def make(start: int, stop: int) -> tuple[Any, Any]:
-            part: Any = slice(first + start, first + stop)
-            part = part if rows is None else rows[part]
-            Z = mapped(self.columns[chain.preparation](self.block.X[part]), L)
-            return engine.array(Z, kind), engine.array(self.residual(part), kind)
-
-        if held is not None:
-            targets = engine.zeros((total, self.n_outputs), kind)
-            size = max(1, MADE // self.block.X.shape[1])
-            for s in range(0, total, size):
-                e = min(s + size, total)
-                held[s:e], targets[s:e] = make(s, e)
-
-        def read(start: int, stop: int) -> tuple[Any, Any, Any]:
-            w = None if column is None else column[start:stop]
-            if held is None:
-                return *make(start, stop), w
-            return held[start:stop], targets[start:stop], w
-
-        return RowPasses(read, total, float(weights.sum()))
+        return self.rows.passes(chain, rows, weights, kind)
 
     def _values(self, one: Solved, rows: NDArray) -> NDArray:
         """Predictions of some rows, less the mean target."""
@@ -462,7 +410,7 @@ class StreamedSearch:
         return self.block.Y.shape[1]
 
     def _mapped(self, chain: Chain, rows: NDArray) -> NDArray:
-        return mapped(self.columns[chain.preparation](self.block.X[rows]), chain.L)
+        return mapped(self.columns[chain.preparation](self.block.X[rows], HOST), chain.L)
 
     def _weights(self, rows: NDArray | None) -> NDArray | None:
         if self.block.w is None:
