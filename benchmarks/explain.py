@@ -1,8 +1,9 @@
 """Explanations and importances: do they add up, find what matters, and know how sure they are?
 
-``python -m benchmarks.explain --data DIR`` runs five parts. ``adds`` explains rows of every set of
+``python -m benchmarks.explain --data DIR`` runs six parts. ``adds`` explains rows of every set of
 ``DIR/suite``; ``bars`` counts how often intervals hold the large-sample value; ``truth`` draws
-tables whose relevant columns are known, beside peers; ``deletion`` removes the first columns of an
+tables whose relevant columns are known, beside peers; ``kernel`` times ours and KernelSHAP alone,
+one after the other on the same tables; ``deletion`` removes the first columns of an
 order and fits a forest again; ``page`` writes ``docs/results/explain.md``. Each finished run is a
 line of ``results/<date>-explain-<part>.jsonl``; those that are there from the same day are not run
 again. It needs ``lightgbm`` and ``shap``.
@@ -74,7 +75,7 @@ def attempt(work: Callable[..., Job], **job: Any) -> Job:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parts = ("adds", "bars", "truth", "deletion", "page")
+    parts = ("adds", "bars", "truth", "kernel", "deletion", "page")
     parser.add_argument("--data", type=Path, default=os.environ.get("EJOP_DATA"))
     parser.add_argument("--only", nargs="+", default=list(parts), choices=parts, metavar="PART")
     parser.add_argument("--draws", type=int, default=10, help="of each table of truth")
@@ -91,6 +92,7 @@ def main() -> None:
         "adds": ([{"data": s} for s in SUITE], partial(adds, options.data)),
         "bars": (explain_bars.jobs(options.bar_draws), explain_bars.draw),
         "truth": (explain_truth.jobs(options.draws), explain_truth.draw),
+        "kernel": (explain_truth.pairs(), explain_truth.draw),
         "deletion": (
             [{"data": s, "split": k, "order": o} for k in splits for s in DELETED for o in ORDERS],
             partial(deletion, options.data),

@@ -105,6 +105,12 @@ def jobs(n: int) -> list[dict[str, Any]]:
     return [j for j in found if runs(**{k: v for k, v in j.items() if k != "family"})]
 
 
+def pairs() -> list[dict[str, Any]]:
+    """Ours and KernelSHAP on the tables of the latter, for their seconds."""
+    slow = [job for job in jobs(KERNEL_SHAP_DRAWS) if job["method"] == "KernelSHAP"]
+    return [{**job, "method": m} for job in slow for m in ("ours", "KernelSHAP")]
+
+
 @lru_cache
 def warm() -> None:
     """Import and compile before the clock starts."""
