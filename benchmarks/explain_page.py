@@ -250,9 +250,9 @@ def quicker(truth: Truth) -> str:
     areas = truth.areas(("ours", "KernelSHAP")).mean(0)
     return (
         f"{len(tables)} of the tables above, ours and KernelSHAP alone, one after the other: AUC "
-        f"{areas[0]:.3f} and {areas[1]:.3f}. Ours takes {after:.0f} times fewer seconds after the fit, and {with_fit:.1f} times fewer "
-        f"with the fit, which both share (goal {QUICKER} times: {met(after >= QUICKER)} after the "
-        f"fit, {met(with_fit >= QUICKER)} with it)."
+        f"{areas[0]:.3f} and {areas[1]:.3f}. Ours takes {after:.0f} times fewer seconds after the "
+        f"fit, and {with_fit:.1f} times fewer with the fit, which both share (goal {QUICKER} "
+        f"times: {met(after >= QUICKER)} after the fit, {met(with_fit >= QUICKER)} with it)."
     )
 
 
