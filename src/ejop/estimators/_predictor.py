@@ -586,7 +586,7 @@ class Predictor(LinearMetricEstimator):
     def __getattr__(self, name: str) -> Any:
         # not a property: views in notebooks evaluate these, and this one fits f ten times
         if name != "feature_importances_stderr_":
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            return object.__getattribute__(self, name)  # whose own words say why it is not there
         try:
             return self.importances().stderr
         except ValueError as error:
