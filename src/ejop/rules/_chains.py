@@ -19,7 +19,7 @@ from ejop.sums.ridge import FLOAT64
 #: penalties of the pool: those of all machines, and larger ones
 POOL_PENALTIES = (*PENALTIES, 10.0, 100.0)
 #: what a checkpoint says of a chain
-NUMBERS, ARRAYS = ("width", "h", "penalty", "loss"), ("L", "next", "judged")
+NUMBERS, ARRAYS = ("width", "h", "penalty", "loss"), ("L", "next", "judged", "a")
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ class Chain:
         The map that its derivatives make.
     judged : ndarray of shape (n_judges, c) or None
         Predictions of the judges by the machine on the pool.
+    a : ndarray of shape (m, c) or None
+        Coefficients of the machine on the pool.
     """
 
     preparation: str
@@ -55,6 +57,7 @@ class Chain:
     loss: float = np.inf
     next: NDArray | None = None
     judged: NDArray | None = None
+    a: NDArray | None = None
 
     @property
     def name(self) -> str:

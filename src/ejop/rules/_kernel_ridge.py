@@ -19,7 +19,7 @@ from ejop.functions import AverageFunction
 from ejop.neighbors import Votes
 from ejop.rows import Block, Summary, whole_block
 from ejop.rules._calibration import CALIBRATIONS, LOSSES
-from ejop.rules._learning import Learning, require_room
+from ejop.rules._learning import MachineLearning, require_room
 from ejop.rules._machines import (
     MAPS,
     Regression,
@@ -175,7 +175,7 @@ class RidgeRule(Rule):
         summary = Summary.of(block)
         self.kind_ = kind or ("classes" if summary.one_hot else "real")
         deadline = np.inf if self.time_limit is None else time.monotonic() + self.time_limit
-        fit = Learning(
+        fit = MachineLearning(
             self,
             block,
             summary,

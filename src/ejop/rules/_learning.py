@@ -34,7 +34,7 @@ from ejop.sums.plan import format_bytes
 from ejop.sums.ridge import FLOAT64
 
 
-class Learned(NamedTuple):
+class FoundMachines(NamedTuple):
     """What a search has come to."""
 
     members: list[Member]
@@ -49,7 +49,7 @@ class Learned(NamedTuple):
 
 
 @dataclass
-class Learning:
+class MachineLearning:
     """One call of :meth:`ejop.rules.RidgeRule.learn`: what is given, and the two ways to learn."""
 
     rule: Any
@@ -111,7 +111,7 @@ class Learning:
             self.memory_limit,
         )
 
-    def whole(self, progress: Any) -> Learned:
+    def whole(self, progress: Any) -> FoundMachines:
         """Machines that hold every row, or as many as can be."""
         self.rank_quantiles(self.block.X)
         search = self.search(self.block)
@@ -120,9 +120,9 @@ class Learning:
         members = search.members(chosen)
         honest = np.mean([one.candidate.honest for one in chosen], axis=0)
         table = table_of(search, ranked, len(chosen))
-        return Learned(members, honest, search.rows, self.block, table, search.notes)
+        return FoundMachines(members, honest, search.rows, self.block, table, search.notes)
 
-    def streamed(self, progress: Any) -> Learned:
+    def streamed(self, progress: Any) -> FoundMachines:
         """Machines on centres, by passes over all rows."""
         rule, block = self.rule, self.block
         most = HONEST_ROWS if rule.max_rows is None else min(HONEST_ROWS, rule.max_rows)
@@ -164,7 +164,9 @@ class Learning:
         rows.checkpoint.finish()
         table = table_of(search, ranked, 0)
         notes = search.notes + rows.notes
-        return Learned(rows.members, rows.values, np.arange(len(rows.honest)), held, table, notes)
+        return FoundMachines(
+            rows.members, rows.values, np.arange(len(rows.honest)), held, table, notes
+        )
 
     def _loss(self, values: NDArray, rows: NDArray) -> float:
         """What judges chains: squared error, or the rule's ``scoring``."""

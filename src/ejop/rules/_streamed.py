@@ -27,7 +27,7 @@ from ejop.rules._machines import Regression, outer_product, root
 from ejop.sums.conjugate import (
     FLOAT32,
     ConjugateSystem,
-    Descent,
+    Iterate,
     Passes,
     RowPasses,
     SharedPasses,
@@ -189,7 +189,7 @@ class StreamedSearch:
                     tried.append(one)
                 yield f"round {k}, {one.name}"
             chains = [
-                replace(one, round=one.round + 1, L=one.next, next=None)
+                replace(one, round=one.round + 1, L=one.next, next=None, a=None)
                 for one in sorted(tried, key=lambda one: one.loss)
             ]
             if not chains or self.expired():
@@ -226,7 +226,7 @@ class StreamedSearch:
             width = step
         value, penalty, a, judged = tried[width]
         done = replace(
-            chain, width=width, h=unit * width, penalty=penalty, loss=value, judged=judged
+            chain, width=width, h=unit * width, penalty=penalty, loss=value, judged=judged, a=a
         )
         if a is not None and self.maps:
             engine = self.engine.precise()
@@ -297,14 +297,15 @@ class StreamedSearch:
             return self._judge(found.astype(np.float64))
 
         best, waited, done, after = None, 0, 0, None
+        start = _widened(chain.a, m)
         found = self.checkpoint.found(name)
         if found is not None:
             best = Solved(chain, found["a"], float(found["loss"]), n)
             if found["finished"]:
                 return best
             waited, done = int(found["waited"]), int(found["passes"]) + 1
-            after = Descent.found(system, found)
-        for descent in system.descend(passes, self.n_outputs, after=after):
+            after = Iterate.found(system, found)
+        for descent in system.descend(passes, self.n_outputs, start, after):
             a = descent.coefficients
             loss = judged(a)
             waited = 0 if best is None or loss < (1 - PASS_GAIN) * best.loss else waited + 1
@@ -320,7 +321,7 @@ class StreamedSearch:
         assert best is not None
         return best
 
-    def _keep(self, name: str, what: dict[str, Any], descent: Descent | None) -> None:
+    def _keep(self, name: str, what: dict[str, Any], descent: Iterate | None) -> None:
         """Write down where a descent has come to; None where it has ended."""
         if self.checkpoint.path is not None:
             state = {} if descent is None else descent.arrays()
@@ -341,7 +342,7 @@ class StreamedSearch:
             values, a, done, after = self._values(one, self.honest), one.coefficients, 0, None
         else:
             values, a, done = found["values"], found["a"], int(found["passes"]) + 1
-            after = Descent.found(system, found)
+            after = Iterate.found(system, found)
         del passes
         every = self._passes(chain, None, system.kind)
         for descent in system.descend(every, self.n_outputs, a, after):
@@ -474,3 +475,10 @@ class StreamedSearch:
 
     def _on(self, system: ConjugateSystem, values: NDArray) -> Any:
         return system.centers.engine.array(values, system.kind)
+
+
+def _widened(a: NDArray | None, m: int) -> NDArray | None:
+    """Coefficients on the pool's centres, the first of m, as a start: never worse than the pool."""
+    if a is None or len(a) > m:
+        return None
+    return np.pad(a, ((0, m - len(a)), (0, 0)))

@@ -211,7 +211,7 @@ class ConjugateSystem:
         found = rows.correlate(self.centers, u, against=against)
         return engine.solve(self.root, engine.array(found, FLOAT64), half="lower")
 
-    def begin(self, rows: Passes, n_outputs: int, start: Any = None) -> Descent:
+    def begin(self, rows: Passes, n_outputs: int, start: Any = None) -> Iterate:
         """The first point of conjugate gradients, by one pass: zeros, or coefficients (m, c)."""
         engine = self.engine
         b = engine.zeros((len(self.centers), n_outputs), FLOAT64)
@@ -220,11 +220,11 @@ class ConjugateSystem:
         r = self.pass_over(rows, b, against=True) - self.penalty * b
         z = engine.solve(self.factor, r)
         rz = (r * z).sum(0)
-        return Descent(self, b, r, z, rz, rz if start is None else None)
+        return Iterate(self, b, r, z, rz, rz if start is None else None)
 
     def descend(
-        self, rows: Passes, n_outputs: int, start: Any = None, after: Descent | None = None
-    ) -> Iterator[Descent]:
+        self, rows: Passes, n_outputs: int, start: Any = None, after: Iterate | None = None
+    ) -> Iterator[Iterate]:
         """Conjugate gradients, a pass over the rows for each step; targets side by side.
 
         Parameters
@@ -233,12 +233,12 @@ class ConjugateSystem:
         n_outputs : int
         start : ndarray of shape (m, n_outputs), optional
             Coefficients to begin from.
-        after : Descent, optional
+        after : Iterate, optional
             Where an earlier call had come to, which this one goes on from.
 
         Yields
         ------
-        descent : Descent
+        descent : Iterate
             After each pass; the first is the start itself. Coefficients are made when asked for.
         """
         descent = after.step(rows) if after else self.begin(rows, n_outputs, start)
@@ -257,7 +257,7 @@ class ConjugateSystem:
 
 
 @dataclass(frozen=True)
-class Descent:
+class Iterate:
     """Where conjugate gradients have come to.
 
     Attributes
@@ -290,7 +290,7 @@ class Descent:
         """Of the centres, (m, c) in float64."""
         return self.system.coefficients(self.b)
 
-    def step(self, rows: Passes) -> Descent | None:
+    def step(self, rows: Passes) -> Iterate | None:
         """The next point, by one pass; None where nothing is left but rounding."""
         system = self.system
         q = system.pass_over(rows, self.p, against=False) + system.penalty * self.p
@@ -303,7 +303,7 @@ class Descent:
         z = system.engine.solve(system.factor, r)
         rz = (r * z).sum(0)
         p = z + self.p * (rz * alive / (self.rz * alive + ~alive))
-        return Descent(system, b, r, p, rz, self.rz if self.first is None else self.first)
+        return Iterate(system, b, r, p, rz, self.rz if self.first is None else self.first)
 
     def arrays(self) -> dict[str, NDArray]:
         """All but the system, to be kept."""
@@ -311,7 +311,7 @@ class Descent:
         return {k: self.system.engine.to_host(v) for k, v in found.items() if v is not None}
 
     @classmethod
-    def found(cls, system: ConjugateSystem, arrays: dict[str, NDArray]) -> Descent:
+    def found(cls, system: ConjugateSystem, arrays: dict[str, NDArray]) -> Iterate:
         """The same again from what was kept."""
         made = {k: system.engine.array(arrays[k], FLOAT64) for k in _STATE if k in arrays}
         return cls(system, **{"first": None, **made})

@@ -29,7 +29,7 @@ PASSES = 6
 
 
 @dataclass(frozen=True)
-class Reading:
+class MachineReading:
     """How a machine reads a block: scaled, prepared and mapped rows, targets less their mean.
 
     Attributes
@@ -71,12 +71,12 @@ class ClusterPasses:
     Attributes
     ----------
     rows : Rows
-    reading : Reading
+    reading : MachineReading
     weight : float
     """
 
     rows: Rows
-    reading: Reading
+    reading: MachineReading
     weight: float
 
     def correlate(self, centers: Centers, u: Any, *, against: bool) -> NDArray:
@@ -132,14 +132,14 @@ def system_of(
     weight: float,
     n: int,
     class_weights: NDArray | None = None,
-) -> tuple[ConjugateSystem, Reading]:
+) -> tuple[ConjugateSystem, MachineReading]:
     """Equations of a machine of a sample for n rows of such a weight, and how it reads rows."""
     held = function.X_ if member.centers is None else function.X_[member.centers]
     Z = mapped(function.prepared(held, member.preparation), member.L)
     bare = AverageFunction()
     bare.quantiles_ = function.quantiles_
     empty = replace(member, coefficients=np.empty(0), centers=None)
-    reading = Reading(model.scaler_, bare, empty, function.summary_.prior, class_weights)
+    reading = MachineReading(model.scaler_, bare, empty, function.summary_.prior, class_weights)
     # of rows whose weights are one on average, as those of the sample were
     penalty = member.penalty * weight / n
     system = ConjugateSystem.of(
