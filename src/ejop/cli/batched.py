@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -139,6 +140,31 @@ class BatchedFile:
                 for s in range(0, table.num_rows, most):
                     yield self._frame(table.slice(s, most))
 
+    def first(self) -> Any:
+        """The first batch."""
+        found = next(self.batches(), None)
+        if found is None:
+            raise ValueError(f"{self.path} has no rows")
+        return found
+
+    def shown(self, what: str) -> Iterator[Any]:
+        """All batches; where somebody watches, a bar tells the time that is left. What is told of
+        rows is told once."""
+        told = 0
+        with bar(self.n_rows(), what) as shown:
+            for frame in self.batches():
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    yield frame
+                texts = [str(one.message) for one in caught if one.category is UserWarning]
+                for text in texts if told == 0 else []:
+                    say(f"warning: {text}")
+                told += bool(texts)
+                if shown is not None:
+                    shown.update(len(frame))
+        if told > 1:
+            say(f"warning: the like holds for {counted(told - 1, 'more part')} of the rows")
+
     def _frame(self, table: Any) -> Any:
         frame = plain_frame(table)
         for name in frame.columns if self.missing else ():
@@ -191,6 +217,20 @@ def batched(path: Path, missing: Collection[str] = (), memory: int | None = None
     return file if file.n_rows() * file.row_bytes() > most else None
 
 
+def bar(n: int, what: str) -> Any:
+    """A bar with the time that is left, where somebody watches."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    return typer.progressbar(length=n, label=what, file=sys.stderr)
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """Parts of a table, or of a column, one after another."""
+    import pandas as pd
+
+    return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+
+
 # learning ---------------------------------------------------------------------------------------
 
 
@@ -220,7 +260,7 @@ class BatchedTraining(TrainingTable):
 
     def survey(self) -> ColumnPreparer:
         """Prepare the rows, and say what is done with the columns."""
-        with told_by_us(self.source), self._shown(2 * len(self.wanted)) as shown:
+        with told_by_us(self.source), bar(2 * len(self.wanted), "preparing rows") as shown:
             self.X = prepare_batches(
                 lambda: self._frames(self.wanted, shown),
                 preparer=ColumnPreparer(kinds=self.kinds),
@@ -233,7 +273,6 @@ class BatchedTraining(TrainingTable):
     def put_aside(self, share: float) -> tuple[Any, NDArray]:
         """Take some rows out of those that are learned from, at the most as many as a report has
         use for."""
-        import pandas as pd
 
         n = len(self.y)
         size = min(REPORTED, int(share * n))
@@ -241,7 +280,7 @@ class BatchedTraining(TrainingTable):
         chosen = np.isin(np.arange(n), places)
         held = np.zeros(len(self.wanted), dtype=bool)
         held[np.flatnonzero(self.wanted)[chosen]] = True
-        X = pd.concat(list(self._frames(held)), ignore_index=True)
+        X = joined(list(self._frames(held)))
         self.wanted = self.wanted & ~held
         self.y, y = self.y[~chosen], self.y[chosen]
         return X, y
@@ -259,12 +298,6 @@ class BatchedTraining(TrainingTable):
                 yield frame
             elif keep.any():
                 yield frame[keep]
-
-    def _shown(self, n: int) -> Any:
-        """A bar with the time that is left, where somebody watches."""
-        if not sys.stderr.isatty():
-            return nullcontext()
-        return typer.progressbar(length=n, label="preparing rows", file=sys.stderr)
 
 
 def _tell_prepared(prepared: PreparedRows) -> None:
@@ -285,7 +318,6 @@ def load_batched(
     file: BatchedFile, chosen: Chosen, *, task: str | None, folder: Path, seed: int
 ) -> BatchedTraining:
     """Find the target of a file, choose the task, and say so; the others are not yet read."""
-    import pandas as pd
 
     path, names = file.path, file.names()
     target = needed_target(path, chosen)
@@ -296,7 +328,7 @@ def load_batched(
     if not parts:
         raise ValueError(f"{path} has no rows")
     say(f"{path.name} is read a batch of rows at a time, since it is large")
-    known, y, task = labelled(pd.concat(parts, ignore_index=True), task, path)
+    known, y, task = labelled(joined(parts), task, path)
     return BatchedTraining(
         None,
         y,
