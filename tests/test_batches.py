@@ -1,6 +1,9 @@
 """Tables larger than memory: prepared a batch at a time, into rows on disk."""
 
 import errno
+import os
+import subprocess
+import sys
 import tempfile
 import warnings
 
@@ -8,6 +11,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 
 from ejop import EGOPRegressor, EJOPClassifier
@@ -192,3 +196,92 @@ def test_the_file_has_no_name(table, tmp_path):
     found = prepare_batches(cut(table), folder=tmp_path)
     assert list(tmp_path.iterdir()) == []
     assert len(found.rows) == N
+
+
+# memory -------------------------------------------------------------------------------------------
+
+CHILD = """
+import sys, threading, time
+import numpy as np
+import pyarrow.parquet as parquet
+from ejop import Device, EGOPRegressor
+from ejop.columns import prepare_batches
+from ejop.rules import RidgeRule
+
+path, what = sys.argv[1:]
+rule = RidgeRule(1, max_rows=300, n_centers=100, kernels=["gaussian"], n_rounds=0)
+model = EGOPRegressor(rule, device=Device(memory_limit=64 * 2**20), random_state=0)
+columns = [f"x{j}" for j in range(40)]
+def held():
+    with open("/proc/self/status") as file:
+        return int(dict(line.split(":", 1) for line in file)["RssAnon"].split()[0]) * 1024
+def watch():
+    while True:
+        peak[0] = max(peak[0], held())
+        time.sleep(0.002)
+def batches():
+    file = parquet.ParquetFile(path, buffer_size=2**20, pre_buffer=False)
+    return file.iter_batches(20_000, columns=columns)
+model.fit(prepare_batches(lambda: [next(batches())]), np.arange(20_000) % 7)
+peak = [start := held()]
+threading.Thread(target=watch, daemon=True).start()
+score = 1.0
+if what == "whole":
+    table = parquet.read_table(path, columns=columns).to_pandas().to_numpy(dtype=float)
+else:
+    rows = prepare_batches(batches, n_judged=5000)
+if what == "fit":
+    y = parquet.read_table(path, columns=["y"])["y"].to_numpy()
+    score = model.fit(rows, y).best_score_
+time.sleep(0.1)
+print(peak[0] - start, score)
+"""
+
+
+def written(path, n):
+    """A file of so many rows of 40 numbers in float32 and a target."""
+    schema = pa.schema([(f"x{j}", pa.float32()) for j in range(40)] + [("y", pa.float64())])
+    rng = np.random.default_rng(0)
+    with parquet.ParquetWriter(path, schema, use_dictionary=False, compression="none") as file:
+        for _ in range(0, n, 50_000):
+            X = rng.normal(size=(50_000, 40)).astype(np.float32)
+            y = np.sin(2 * X[:, 0]) + X[:, 1].astype(float)
+            file.write_table(pa.table([*X.T, y], schema=schema))
+
+
+def taken(path, what):
+    """Bytes that a process takes at its peak beside what it has to begin with, and its score."""
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, path, what],
+        capture_output=True,
+        text=True,
+        timeout=500,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    return map(float, done.stdout.split())
+
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc tells the memory")
+
+
+@linux
+def test_preparing_takes_memory_for_some_rows(tmp_path):
+    path = tmp_path / "rows.parquet"
+    written(path, 600_000)
+    assert path.stat().st_size > 96e6
+    peak, _ = taken(path, "prepare")
+    assert peak < 64e6
+    whole, _ = taken(path, "whole")
+    assert whole > 190e6
+
+
+@linux
+@pytest.mark.slow
+def test_fitting_takes_memory_for_some_rows(tmp_path):
+    path = tmp_path / "rows.parquet"
+    written(path, 3_000_000)
+    assert path.stat().st_size > 480e6
+    peak, score = taken(path, "fit")
+    assert peak < 240e6  # half of the file, a fourth of its rows in float64
+    assert score > 0.6
