@@ -128,6 +128,8 @@ def test_twin_with_its_rows(client):
     for name in ("kneighbors", "explain", "why_near", "scale_rows"):
         with pytest.raises(AttributeError, match=rf"has no `{name}`; use to_local\(\).{name}"):
             getattr(model, name)(cut(X))
+    with pytest.raises(AttributeError, match="has no `partial_fit`; concatenate the collections"):
+        model.partial_fit(cut(X), cut(NAMES))
 
 
 def test_tuning_takes_a_sample_and_the_metric_all_rows(client):

@@ -27,6 +27,7 @@ from ejop._sklearn import (
     tells_of_missing_values,
     with_callbacks,
 )
+from ejop.absent import Absent
 from ejop.arrays import device_of, follow, to_host
 from ejop.columns import ColumnPreparer, PreparedRows, SparseReducer, is_table
 from ejop.estimators._linear import LinearMetricEstimator
@@ -593,6 +594,12 @@ class Predictor(LinearMetricEstimator):
             over_rows = np.zeros(len(values))
         names = list(map(str, self._column_names(len(values))))
         return Importances(names, values, np.hypot(error, over_rows), refits)
+
+    # what is chosen, and every machine, depends on all rows, those that came before too
+    partial_fit = Absent(
+        "call `fit` with all rows, which may be a numpy.memmap, or batches by "
+        "ejop.columns.prepare_batches"
+    )
 
     def __dir__(self) -> list[str]:
         """Names of what is there; importances take time, and are not computed to be listed."""
