@@ -153,6 +153,17 @@ def test_memory_decides(tmp_path, table):
     assert batched.batched(tmp_path / "t.csv", memory=1) is None
 
 
+def test_a_file_that_unpacks_to_too_much_is_refused(call, tmp_path, in_batches, monkeypatch):
+    """As where it is read whole: a short file may claim any number of rows."""
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({"a": np.zeros(3_000_000), "answer": 1.0}).to_parquet(path)
+    monkeypatch.setattr("ejop.unpacking.LEAST", 2**20)
+    monkeypatch.setattr(batched, "LEAST", 2**20)
+    code, _, err = call("fit", path, "-t", "answer", "-o", tmp_path / "m.skops")
+    assert code == 1
+    assert "over the limit of" in err
+
+
 def test_mistakes_are_told(call, tmp_path, table, in_batches, monkeypatch):
     path, out = tmp_path / "t.parquet", tmp_path / "m.skops"
     table.to_parquet(path)

@@ -27,7 +27,7 @@ from ejop.cli.training import (
     told_by_us,
 )
 from ejop.columns import ColumnPreparer, PreparedRows, prepare_batches
-from ejop.unpacking import parsing
+from ejop.unpacking import LEAST, TIMES, parsing
 
 #: bytes of a table that is read whole, of a batch, and of the buffer of a column of Parquet
 WHOLE, BATCH, BUFFER = 2**29, 2**25, 2**20
@@ -212,9 +212,12 @@ def batched(path: Path, missing: Collection[str] = (), memory: int | None = None
     if path.suffix.lower() not in (*PARQUET, *ARROW) or not path.is_file():
         return None
     file, most = BatchedFile(path, missing), WHOLE if memory is None else memory // 8
-    if 100 * path.stat().st_size < most:  # however well it is packed
+    size = path.stat().st_size
+    if 100 * size < most:  # however well it is packed
         return None
-    return file if file.n_rows() * file.row_bytes() > most else None
+    n, width = file.n_rows(), file.row_bytes()
+    odd = NUMBER * n * len(file.names()) > max(LEAST, TIMES * size)  # is refused where it is read
+    return file if n * width > most and not odd else None
 
 
 def bar(n: int, what: str) -> Any:
