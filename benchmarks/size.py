@@ -76,11 +76,11 @@ def real_sets() -> list[Job]:
 def on_card(most: int) -> list[Job]:
     return [
         {"set": family, "real": real, "n": n, "method": method, "seed": 1}
+        for method in ("ours, on a card", "xRFM, on a card")
         for n in SIZES[1:]
         if n <= most
         for family in FAMILIES
         for real in (False, True)
-        for method in ("ours, on a card", "xRFM, on a card")
     ]
 
 

@@ -246,3 +246,14 @@ def mean_of_machines(x, members, X, R):
 def centers_ridge(K, own, R, w, penalty):
     """Coefficients of ridge on centres: K (n, m) between rows and centres, own (m, m) of these."""
     return np.linalg.solve(K.T @ (w[:, None] * K) + penalty * own, K.T @ (w[:, None] * R))
+
+
+def ranks_among(X, quantiles):
+    """Shares of each column's quantiles below X: the mean of both ways to read a tie."""
+    shares = np.linspace(0, 1, len(quantiles))
+    out = np.empty(X.shape)
+    for j, q in enumerate(quantiles.T):
+        x = X[:, j]
+        up, down = np.interp(x, q, shares), np.interp(-x, -q[::-1], -shares[::-1])
+        out[:, j] = np.where(x <= q[0], 0, np.where(x >= q[-1], 1, (up - down) / 2))
+    return out

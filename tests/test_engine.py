@@ -10,14 +10,17 @@ import time
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 from sklearn import config_context
 
+import reference
 from ejop import EGOP, EJOP, Device
 from ejop.datasets import make_multi_index
 from ejop.executors.threads import n_threads, stream
 from ejop.functions import KernelSmoother, NeighborsSmoother, RidgeFunction
+from ejop.scaling import QuantileColumns
 from ejop.sums import prepare
-from ejop.sums.engine import HOST
+from ejop.sums.engine import HOST, engines_for
 from ejop.sums.plan import make_plan
 
 MIB = 2**20
@@ -366,3 +369,25 @@ def test_solving_lets_other_threads_run():
     inside = np.array([start, *(t for t in turns if start < t < end), end])
     # with the interpreter's lock held, all of the solve is one gap between two turns
     assert np.diff(inside).max() < 0.6 * (end - start)
+
+
+@pytest.mark.parametrize("place", [None, "cpu"])
+@pytest.mark.parametrize("n", [1, 2, 3000])
+def test_ranks_as_a_normal_distribution(place, n):
+    rng = np.random.default_rng(0)
+    columns = (
+        rng.normal(size=4000),
+        rng.integers(0, 5, 4000),
+        rng.poisson(0.3, 4000),
+        np.ones(4000),
+        rng.exponential(size=4000).round(1) * 1e9,
+    )
+    X, Q = np.column_stack(columns), QuantileColumns().fit(np.column_stack(columns)[:n])
+    engine = HOST
+    if place is not None:
+        pytest.importorskip("torch")
+        engine = engines_for(place, X)[0][0].precise()
+    found = engine.to_host(Q.ranked(engine.array(X, np.dtype(float)), engine))
+    wanted = np.clip(ndtri(reference.ranks_among(X, Q.quantiles_)), -3, 3)
+    np.testing.assert_allclose(found, wanted, atol=1e-11)
+    np.testing.assert_array_equal(HOST.to_host(Q.transform(X)), Q.ranked(X, HOST))

@@ -16,6 +16,7 @@ from ejop import EGOPRegressor, EJOPClassifier
 from ejop.arrays import diagonal_of
 from ejop.rules import RidgeRule
 from ejop.rules._chains import pooled
+from ejop.rules._passing import PassRows
 from ejop.rules._streamed import StreamedSearch
 from ejop.sums.conjugate import (
     FLOAT32,
@@ -321,14 +322,14 @@ def test_two_devices_answer_as_one(monkeypatch, regressor):
     pytest.importorskip("torch")
     X, y = targets(600, 0)
     used = []
-    part = StreamedSearch._part
+    part = PassRows._part
 
     def noted(self, engine, chain, rows, weights, places, kind):
         used.append((id(engine) if kind == FLOAT32 else None, len(places)))
         return part(self, engine, chain, rows, weights, places, kind)
 
     one = clone(regressor).set_params(device="cpu").fit(X, y)
-    monkeypatch.setattr(StreamedSearch, "_part", noted)
+    monkeypatch.setattr(PassRows, "_part", noted)
     two = clone(regressor).set_params(device=["cpu", "cpu"]).fit(X, y)
     assert {n for _, n in used} <= {240, 300}  # half of 480 rows, or of 600
     assert len({engine for engine, _ in used} - {None}) == 2

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -18,6 +17,7 @@ from sklearn.preprocessing import (
 from sklearn.utils.validation import validate_data
 
 from ejop.rows import Moments
+from ejop.sums.engine import HOST, Engine
 
 #: columns of a histogram, at the least
 MANY_COUNTS = 20
@@ -105,19 +105,14 @@ class QuantileColumns(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def transform(self, X: ArrayLike) -> NDArray:
         """Ranks as standard normal values; those of a value that repeats are its middle rank."""
         rows = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        shares = np.linspace(0, 1, len(self.quantiles_))
-        ranks = np.empty(rows.shape)
-        for j, q in enumerate(self.quantiles_.T):
-            x = rows[:, j]
-            if self.fixed is not None and self.fixed[j]:
-                ranks[:, j] = 0.5
-                continue
-            up, down = np.interp(x, q, shares), np.interp(-x, -q[::-1], -shares[::-1])
-            ranks[:, j] = (up - down) / 2
-            ranks[x >= q[-1], j] = 1
-            ranks[x <= q[0], j] = 0
-        found = np.clip(ndtri(ranks), -FARTHEST, FARTHEST)
-        return found if self.fixed is None else np.where(self.fixed, rows, found)
+        return self.ranked(rows, HOST)
+
+    def ranked(self, rows: Any, engine: Engine) -> Any:
+        """What :meth:`transform` makes of rows of an engine, (m, n_features)."""
+        found = engine.normal_ranks(rows, self.quantiles_).clip(-FARTHEST, FARTHEST)
+        if self.fixed is not None:
+            found[:, self.fixed] = rows[:, self.fixed]
+        return found
 
     def slopes(self, X: NDArray) -> NDArray:
         """How fast each value changes with its column, over half a standard deviation, (m, d)."""

@@ -29,7 +29,7 @@ from ejop.rules._search import (
 )
 from ejop.rules._streamed import StreamedSearch
 from ejop.scaling import QuantileColumns
-from ejop.sums.engine import Engine
+from ejop.sums.engine import HOST, Engine
 from ejop.sums.plan import format_bytes
 from ejop.sums.ridge import FLOAT64
 
@@ -65,12 +65,13 @@ class MachineLearning:
     others: Sequence[Engine] = ()
     quantiles: QuantileColumns | None = None
 
-    def prepare(self, name: str, X: NDArray) -> NDArray:
-        """Scaled rows as a machine sees them before its map."""
+    def prepare(self, name: str, X: Any, engine: Engine = HOST) -> Any:
+        """Scaled rows of an engine as a machine sees them before its map, in float64."""
+        rows = engine.array(X, FLOAT64)
         if name == "plain":
-            return X.astype(np.float64, copy=False)
+            return rows
         assert self.quantiles is not None
-        return self.quantiles.transform(X)
+        return self.quantiles.ranked(rows, engine)
 
     def rank_quantiles(self, X: NDArray) -> None:
         """Take the quantiles of columns where a preparation needs them."""

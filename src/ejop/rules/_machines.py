@@ -180,11 +180,16 @@ def choose(problem: Regression, kernel: str, near: tuple[int, int] | None = None
 
 
 def outer_product(
-    problem: Regression, kernel: str, h: float, a: Any, rng: np.random.Generator
+    problem: Regression,
+    kernel: str,
+    h: float,
+    a: Any,
+    rng: np.random.Generator,
+    most: int = MAP_ROWS,
 ) -> NDArray:
-    """Mean of J J^T over training rows, (d, d)."""
+    """Mean of J J^T over training rows, ``most`` of them at the most, (d, d)."""
     engine, n = problem.engine, len(problem)
-    rows = np.arange(n) if n <= MAP_ROWS else rng.choice(n, MAP_ROWS, replace=False)
+    rows = np.arange(n) if n <= most else rng.choice(n, most, replace=False)
     a = _fewer_outputs(engine, a)
     c = a.shape[1]
     centers = centers_of(kernel, problem.X, h, engine)

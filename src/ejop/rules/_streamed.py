@@ -24,20 +24,18 @@ from ejop.rows import Block
 from ejop.rules._chains import Chain, Pooled, median_distance, pooled
 from ejop.rules._checkpoint import Checkpoint
 from ejop.rules._machines import Regression, outer_product, root
+from ejop.rules._passing import PassRows
+from ejop.rules._scope import CARD, PROCESSOR, Scope
 from ejop.sums.conjugate import (
     FLOAT32,
     ConjugateSystem,
     Iterate,
     Passes,
-    RowPasses,
-    SharedPasses,
     fits_single,
 )
-from ejop.sums.engine import Engine
+from ejop.sums.engine import HOST, Engine
 from ejop.sums.ridge import FLOAT64
 
-#: rows of the pool that chains learn from, and centres of their machines
-POOL, POOL_CENTERS = 10_000, 800
 #: rows that are put aside for each of two uses, at the most, and as one in so many
 ASIDE, ONE_IN = 5_000, 10
 #: chains that go on after each round; those after the last as many as that
@@ -47,21 +45,12 @@ ROUNDS = 12
 GAIN, CENTERS_GAIN, MEMBER_GAIN = 0.01, 0.02, 0.002
 #: centres that are tried, each twice as many as before, and rows that judge them, for each centre
 FIRST_CENTERS, ROWS_PER_CENTER = 2_000, 50
-#: entries of kernel matrices that a pass may take, for one machine and for all; what is beyond the
-#: first number of centres is not tried
-WORK, ALL_WORK = 4e9, 8e9
 #: passes of conjugate gradients at the most, and the residual at which they end
 PASSES, RESIDUAL = 25, 1e-3
 #: passes without a gain of so much of the loss before they end
 PATIENCE, PASS_GAIN = 2, 1e-3
 #: passes that take the rows put aside in
 LAST_PASSES = 3
-#: bytes that each row of the pool takes where two chains are learned side by side
-POOLED_BYTES = 2 * 4 * 8 * POOL_CENTERS
-#: bytes of mapped rows that are kept for all passes
-HELD = 2**30
-#: numbers of scaled rows that are made at once
-MADE = 2_000_000
 #: median distances come from so many rows
 MEDIAN_ROWS = 500
 
@@ -97,7 +86,7 @@ class StreamedSearch:
     residual : callable
         ``residual(part)`` gives the targets of some rows less their mean, in units.
     columns : dict of callable
-        What prepares scaled rows, by preparation.
+        What prepares scaled rows of an engine, by preparation.
     loss : callable
         ``loss(values, rows)`` of predictions (less the mean) of some rows.
     n_members : int
@@ -117,7 +106,7 @@ class StreamedSearch:
 
     block: Block
     residual: Callable[[Any], NDArray]
-    columns: dict[str, Callable[[NDArray], NDArray]]
+    columns: dict[str, Callable[[Any, Engine], Any]]
     loss: Callable[[NDArray, NDArray], float]
     n_members: int
     seed: int
@@ -138,15 +127,23 @@ class StreamedSearch:
         self.honest, self.judges = np.sort(order[:aside]), np.sort(order[aside : 2 * aside])
         self.order = order[2 * aside :]
         self.most = self._most_centers(len(self.order))
-        limit = self.memory_limit or np.inf
-        self.pool_rows = int(min(POOL, max(POOL_CENTERS, limit / POOLED_BYTES)))
-        self.pool = self.order[: max(POOL, self.most)]  # the first of it are centres
+        limit, scope = self.memory_limit or np.inf, self.scope
+        self.pool_rows = int(min(scope.pool, max(scope.pool_centers, limit / scope.pooled_bytes)))
+        self.pool = self.order[: max(scope.pool, self.most)]  # the first of it are centres
+        engines = [self.engine, *self.others]
+        self.rows = PassRows(self.block, self.residual, self.columns, engines, self.memory_limit)
+
+    @property
+    def scope(self) -> Scope:
+        """How much the engine can take on."""
+        return CARD if self.engine.most_centers() > PROCESSOR.centers else PROCESSOR
 
     def _most_centers(self, n: int) -> int:
         """As many as memory and a pass over the rows allow."""
         if self.n_centers is not None:
             return min(self.n_centers, n)
-        most = min(n, self.engine.most_centers(), max(FIRST_CENTERS, int(WORK / n)))
+        scope = self.scope
+        most = min(n, scope.centers, max(FIRST_CENTERS, int(scope.work / n)))
         if self.memory_limit is not None:
             most = min(most, int((self.memory_limit / (4 * 8)) ** 0.5))
         return max(1, most)
@@ -158,7 +155,7 @@ class StreamedSearch:
         ranked = yield from self._rounds(list(chains))
         chosen = self._together(ranked)
         m = yield from self._centers_for(chosen[0])
-        most = max(1, int(ALL_WORK / (len(self.order) * m)))
+        most = max(1, int(self.scope.all_work / (len(self.order) * m)))
         values: list[NDArray] = []
         for chain in chosen[:most]:
             if self.members and self.expired():
@@ -176,6 +173,7 @@ class StreamedSearch:
     def _rounds(self, chains: list[Chain]) -> Generator[str, None, list[Chain]]:
         """Rounds on the pool: what they lead to, best first."""
         best: dict[tuple[str, str, bool], Chain] = {}
+        self.prepared = {name: self._prepared(name) for name in {c.preparation for c in chains}}
         for k in range(ROUNDS):
             chains = chains[: CHAINS[min(k, len(CHAINS) - 1)]]
             threads = 1 if self.engine.on_device else n_threads(None, 1e9 * len(chains))
@@ -202,19 +200,19 @@ class StreamedSearch:
         if found is not None:
             return chain.found(found)
         rng = np.random.default_rng(self.seed + 7)
-        X, J = (self._mapped(chain, rows) for rows in (self.pool[: self.pool_rows], self.judges))
-        centers = np.arange(min(POOL_CENTERS, len(X)))
-        unit = median_distance(chain.kernel, X[rng.permutation(len(X))[:MEDIAN_ROWS]], self.engine)
-        R, w = (
-            self.residual(self.pool[: self.pool_rows]),
-            self._weights(self.pool[: self.pool_rows]),
-        )
+        engine, pool = self.engine.precise(), self.pool[: self.pool_rows]
+        L = None if chain.L is None else engine.array(chain.L, FLOAT64)
+        X, J = (mapped(rows, L) for rows in self.prepared[chain.preparation])
+        R, w = self.residual(pool), self._weights(pool)
+        centers = np.arange(min(self.scope.pool_centers, len(X)))
+        some = engine.index(rng.permutation(len(X))[:MEDIAN_ROWS])
+        unit = median_distance(chain.kernel, X[some], engine)
         tried: dict[float, Pooled] = {}
 
         def loss(width: float) -> float:
             if width not in tried:
                 tried[width] = pooled(
-                    self.engine, chain.kernel, X, R, w, centers, unit * width, J, self._judge
+                    engine, chain.kernel, X, R, w, centers, unit * width, J, self._judge
                 )
             return tried[width].loss
 
@@ -229,16 +227,16 @@ class StreamedSearch:
             chain, width=width, h=unit * width, penalty=penalty, loss=value, judged=judged, a=a
         )
         if a is not None and self.maps:
-            engine = self.engine.precise()
-            rows, targets = (engine.array(values[centers], FLOAT64) for values in (X, R))
-            problem = Regression(rows, targets, None, engine)
+            targets = engine.array(R[centers], FLOAT64)
+            problem = Regression(X[: len(centers)], targets, None, engine)
             done = replace(done, next=self._next_map(done, problem, a, rng))
         self.checkpoint.keep(done.name, done.arrays())
         return done
 
     def _next_map(self, chain: Chain, problem: Regression, a: Any, rng: Any) -> NDArray | None:
         """Root of the outer product of f's derivatives by the prepared columns."""
-        M = outer_product(problem, chain.kernel, chain.h, problem.engine.array(a, FLOAT64), rng)
+        a = problem.engine.array(a, FLOAT64)
+        M = outer_product(problem, chain.kernel, chain.h, a, rng, self.scope.map_rows)
         L = chain.L
         if L is not None:
             M = M * np.outer(L, L) if L.ndim == 1 else L.T @ M @ L
@@ -365,64 +363,15 @@ class StreamedSearch:
         return system, passes
 
     def _passes(self, chain: Chain, n: int | None, kind: np.dtype) -> Passes:
-        """Passes over rows of which those put aside weigh nothing, shared among the engines."""
+        """Passes over rows of which those put aside weigh nothing."""
         every = n is None or n == len(self.order)
         rows = None if every else np.sort(self.order[:n])
-        total = len(self.block) if rows is None else len(rows)
         found = self._weights(rows)
-        weights = np.ones(total) if found is None else found.copy()
+        weights = np.ones(len(self.block) if rows is None else len(rows))
+        weights = weights if found is None else found.copy()
         if rows is None and n is not None:
             weights[self.honest] = weights[self.judges] = 0
-        engines = [self.engine, *self.others]
-        engines = engines if kind == FLOAT32 else [engine.precise() for engine in engines]
-        cuts = [total * k // len(engines) for k in range(len(engines) + 1)]
-        parts = [
-            (engine, self._part(engine, chain, rows, weights, range(start, stop), kind))
-            for engine, start, stop in zip(engines, cuts, cuts[1:], strict=False)
-        ]
-        return parts[0][1] if len(parts) == 1 else SharedPasses(parts)
-
-    def _part(
-        self,
-        engine: Engine,
-        chain: Chain,
-        rows: NDArray | None,
-        weights: NDArray,
-        places: range,
-        kind: np.dtype,
-    ) -> RowPasses:
-        """Passes over some of the rows on one engine; held there under their map if they fit."""
-        first, total = places.start, len(places)
-        weights = weights[first : places.stop]
-        equal = bool(np.all(weights == 1))
-        column = None if equal else engine.array(weights[:, None], kind)
-        L = chain.L
-        width = self.block.X.shape[1] if L is None or L.ndim == 1 else len(L)
-        held: Any = None
-        targets: Any = None
-        if total * width * kind.itemsize <= (self.memory_limit or 4 * HELD) / 4:
-            held = engine.zeros((total, width), kind)
-
-        def make(start: int, stop: int) -> tuple[Any, Any]:
-            part: Any = slice(first + start, first + stop)
-            part = part if rows is None else rows[part]
-            Z = mapped(self.columns[chain.preparation](self.block.X[part]), L)
-            return engine.array(Z, kind), engine.array(self.residual(part), kind)
-
-        if held is not None:
-            targets = engine.zeros((total, self.n_outputs), kind)
-            size = max(1, MADE // self.block.X.shape[1])
-            for s in range(0, total, size):
-                e = min(s + size, total)
-                held[s:e], targets[s:e] = make(s, e)
-
-        def read(start: int, stop: int) -> tuple[Any, Any, Any]:
-            w = None if column is None else column[start:stop]
-            if held is None:
-                return *make(start, stop), w
-            return held[start:stop], targets[start:stop], w
-
-        return RowPasses(read, total, float(weights.sum()))
+        return self.rows.passes(chain, rows, weights, kind)
 
     def _values(self, one: Solved, rows: NDArray) -> NDArray:
         """Predictions of some rows, less the mean target."""
@@ -461,8 +410,15 @@ class StreamedSearch:
         """Targets."""
         return self.block.Y.shape[1]
 
+    def _prepared(self, name: str) -> tuple[Any, Any]:
+        """Rows of the pool and judges under a preparation, where machines are solved."""
+        engine = self.engine.precise()
+        pool, judges = (self.block.X[rows] for rows in (self.pool[: self.pool_rows], self.judges))
+        prepare = self.columns[name]
+        return tuple(prepare(engine.array(X, FLOAT64), engine) for X in (pool, judges))
+
     def _mapped(self, chain: Chain, rows: NDArray) -> NDArray:
-        return mapped(self.columns[chain.preparation](self.block.X[rows]), chain.L)
+        return mapped(self.columns[chain.preparation](self.block.X[rows], HOST), chain.L)
 
     def _weights(self, rows: NDArray | None) -> NDArray | None:
         if self.block.w is None:

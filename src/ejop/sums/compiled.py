@@ -391,3 +391,34 @@ def squared_tails(A):
             total += A[j, i] * A[j, i]
         out[j] = total
     return out
+
+
+@compiled()
+def ranks(X, quantiles, out):
+    """Share of its column's quantiles (d, k), ascending, below each value of X (m, d), into
+    ``out``: linear between two quantiles, the middle of those that are equal to the value."""
+    m, d = X.shape
+    k = quantiles.shape[1]
+    for i in range(m):
+        for j in range(d):
+            x, q = X[i, j], quantiles[j]
+            if x <= q[0]:
+                out[i, j] = 0.0
+                continue
+            if x >= q[k - 1]:
+                out[i, j] = 1.0
+                continue
+            low, high = 0, k - 1  # q[low] < x < q[high] until one of them is equal
+            while high - low > 1:
+                middle = (low + high) // 2
+                if q[middle] < x:
+                    low = middle
+                else:
+                    high = middle
+            if q[high] > x:
+                out[i, j] = (low + (x - q[low]) / (q[high] - q[low])) / (k - 1)
+                continue
+            last = high
+            while last < k - 1 and q[last + 1] == x:
+                last += 1
+            out[i, j] = 0.5 * (high + last) / (k - 1)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from ejop.arrays import device_of, is_single, is_torch
 from ejop.executors.threads import pools_free
@@ -175,6 +176,12 @@ class Engine(ABC):
         """sum_i K_qi sign(q_j - z_ij) a_ic into ``out`` (c, m, d)."""
 
     @abstractmethod
+    def normal_ranks(self, X: Any, quantiles: NDArray) -> Any:
+        """Ranks of the values of X (m, d) among quantiles (k, d) of each column, as those of a
+        standard normal: linear between two quantiles, the middle rank of those that are equal,
+        infinite at the ends."""
+
+    @abstractmethod
     def precise(self) -> Engine:
         """The same place with products in float64."""
 
@@ -306,6 +313,14 @@ class HostEngine(Engine):
         for j in range(Q.shape[1]):
             signed(K, Q[:, j], columns[j], S)
             out[:, :, j] = (S @ a).T
+
+    def normal_ranks(self, X: NDArray, quantiles: NDArray) -> NDArray:
+        """A compiled loop, and SciPy's quantiles of the normal distribution."""
+        from ejop.sums.compiled import ranks
+
+        out = np.empty(X.shape)
+        ranks(np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(quantiles.T), out)
+        return ndtri(out, out=out)
 
     def precise(self) -> HostEngine:
         """NumPy takes the type of its arrays."""

@@ -247,6 +247,21 @@ class TorchEngine(Engine):
             S = K * (Q[:, j : j + 1] - Z[:, j]).sign()
             out[:, :, j] = (S @ a).T
 
+    def normal_ranks(self, X: torch.Tensor, quantiles: NDArray) -> torch.Tensor:
+        """By binary searches on the device."""
+        torch = load_torch()
+        x = X.T.contiguous().to(self.dtype)
+        q = self.array(quantiles.T, self.kind(np.dtype(np.float64)))
+        last = len(quantiles) - 1
+        low = torch.searchsorted(q, x, right=True).sub_(1).clamp_(0, last)
+        high = torch.searchsorted(q, x).clamp_(0, last)
+        below = q.gather(1, low)
+        gap = q.gather(1, high) - below
+        between = torch.where(gap > 0, (x - below) / gap.where(gap > 0, 1.0), 0.5)
+        rank = (low + between * (high - low)) / max(last, 1)
+        rank = rank.where(x < q[:, -1:], 1.0).where(x > q[:, :1], 0.0)
+        return torch.special.ndtri(rank).T
+
     # linear algebra -----------------------------------------------------------------------------
 
     def cholesky(self, K: torch.Tensor) -> torch.Tensor:
