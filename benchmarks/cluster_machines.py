@@ -112,10 +112,18 @@ def error(model: Any, Q: Any, truth: Any) -> float:
     return float(np.mean((model.predict(Q) - truth) ** 2) / truth.var())
 
 
-def apart(one: Any, other: Any, Q: Any) -> float:
-    """Largest difference of two models' answers, in standard deviations of the answers."""
-    a, b = one.predict(Q), other.predict(Q)
-    return float(np.abs(a - b).max() / b.std())
+def apart(one: Any, other: Any, Q: Any) -> dict[str, float]:
+    """Largest difference of two models' f, and of their answers, which machines on centres may
+    give in float32; in standard deviations of f."""
+    f, g = (exactly(model, Q) for model in (one, other))
+    answers = np.abs(one.predict(Q) - other.predict(Q)).max()
+    return {"f": float(np.abs(f - g).max() / g.std()), "answers": float(answers / g.std())}
+
+
+def exactly(model: Any, Q: Any) -> Any:
+    """Values of f in float64."""
+    Z = model.scale_rows(Q)
+    return next(iter(model.rule_.function_.walk(Z, Z, [])))
 
 
 def machines(share: float, chunk: int, rule: RidgeRule, after: float) -> dict[str, Any]:

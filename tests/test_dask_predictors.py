@@ -23,7 +23,7 @@ from ejop.executors.dask import rows as rows_module
 from ejop.executors.dask.machines import PASSES
 from ejop.functions import mapped
 from ejop.rules import KNeighborsRule, RadiusRule
-from ejop.sums.conjugate import ConjugateSystem, RowPasses, fits_single
+from ejop.sums.conjugate import ConjugateSystem, RowPasses
 from ejop.sums.engine import HOST
 
 X, Y, _ = make_multi_index(240, 4, random_state=2)
@@ -128,6 +128,8 @@ def test_twin_with_its_rows(client):
     for name in ("kneighbors", "explain", "why_near", "scale_rows"):
         with pytest.raises(AttributeError, match=rf"has no `{name}`; use to_local\(\).{name}"):
             getattr(model, name)(cut(X))
+    with pytest.raises(AttributeError, match="has no `partial_fit`; concatenate the collections"):
+        model.partial_fit(cut(X), cut(NAMES))
 
 
 def test_tuning_takes_a_sample_and_the_metric_all_rows(client):
@@ -200,12 +202,12 @@ def in_one_place(plain, rows, targets, w=None):
             member.penalty * w.mean(),
             w.sum(),
             HOST,
-            single=fits_single(Z, member.bandwidth),
+            single=False,
         )
         R, column = targets - function.summary_.prior, w[:, None]
 
-        def read(a, b, Q=Q, R=R, column=column, kind=system.kind):
-            return Q[a:b].astype(kind), R[a:b].astype(kind), column[a:b].astype(kind)
+        def read(a, b, Q=Q, R=R, column=column):
+            return Q[a:b], R[a:b], column[a:b]
 
         passes = RowPasses(read, len(rows), w.sum())
         *_, last = islice(
@@ -235,7 +237,7 @@ def test_machines_are_solved_for_all_rows(client):
             sample.rule_.members_, in_one_place(sample, A, a[:, None]), strict=True
         )
     ]
-    np.testing.assert_allclose(plain.predict(B), sample.predict(B), atol=1e-5)
+    np.testing.assert_allclose(plain.predict(B), sample.predict(B), atol=1e-8)
     (found,) = compute(client, model.predict(rows[0]))
     np.testing.assert_allclose(found, plain.predict(A), atol=1e-8)
 

@@ -812,3 +812,11 @@ def test_predictions_follow_the_device_of_now(wine):
     assert seen == ["cpu", None, "cpu"]
     state = {**vars(given), **vars(given.rule_)}
     assert not [v for v in state.values() if type(v).__module__.split(".")[0] == "torch"]
+
+
+@pytest.mark.parametrize("predictor", [EJOPClassifier, EGOPRegressor])
+def test_rows_are_not_added_to_a_predictor(predictor):
+    assert not hasattr(predictor(), "partial_fit")
+    assert "partial_fit" not in dir(predictor())
+    with pytest.raises(AttributeError, match=r"has no `partial_fit`; call `fit` with all rows"):
+        predictor().partial_fit  # noqa: B018

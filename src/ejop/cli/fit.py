@@ -33,6 +33,7 @@ from ejop.cli.options import (
     Id,
     Jobs,
     Keep,
+    Memory,
     Missing,
     Rows,
     Seed,
@@ -93,6 +94,7 @@ def fit(
     sheet: Sheet = None,
     n_jobs: Jobs = None,
     device: DeviceName = None,
+    memory: Memory = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -101,8 +103,9 @@ def fit(
     Text, categories, dates and gaps are prepared; the saved model does the same to new rows. Free
     text, identifiers and constants are left out. All that is decided is said.
     """
+    from ejop.cli.batched import as_bytes
     from ejop.cli.models import SavedModel, save_model
-    from ejop.cli.training import Chosen, load_training
+    from ejop.cli.training import Chosen
 
     learning = Learning(
         rule,
@@ -115,13 +118,14 @@ def fit(
         device,
         seed,
         None if checkpoint is None else str(checkpoint),
+        as_bytes(memory),
     )
     check_files(read=[rows], written=[out, report, checkpoint])
     chosen = Chosen.read(
         target, id_column=id_column, drop=drop, keep=keep, category=category, missing=missing
     )
     reading = ReadOptions(sep, decimal, encoding, sheet)
-    training = load_training(rows, chosen, task=task, reading=reading)
+    training = load(rows, chosen, task, reading, learning, out)
     held = None if report is None else hold_out(training, seed)
     found = training.survey()
     learning.predictor(training)  # what does not apply is refused before the work
@@ -137,6 +141,20 @@ def fit(
     page = {} if report is None else {"report": str(report)}
     summary = {"model": str(out), "seconds": round(seconds, 3), **summary_of(model), **page}
     show_json(summary) if as_json else _print_summary(summary, model)
+
+
+def load(
+    rows: Path, chosen: Any, task: str | None, reading: ReadOptions, learning: Learning, out: Path
+) -> Any:
+    """The rows to learn from: whole in memory, or on disk where they would take too much."""
+    from ejop.cli.batched import batched, load_batched
+    from ejop.cli.training import load_training
+
+    file = batched(rows, chosen.missing, learning.memory) if learning.rule == "ridge" else None
+    if file is None:
+        return load_training(rows, chosen, task=task, reading=reading)
+    reading.refuse_others(str(rows))
+    return load_batched(file, chosen, task=task, folder=out.parent, seed=learning.seed)
 
 
 @contextmanager

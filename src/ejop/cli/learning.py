@@ -80,6 +80,8 @@ class Learning:
     seed : int
     checkpoint : str, optional
         File for the finished steps of a long fit.
+    memory : int, optional
+        Bytes that kernel matrices and rows may take.
     """
 
     rule: str = "ridge"
@@ -92,6 +94,7 @@ class Learning:
     device: str | None = None
     seed: int = 0
     checkpoint: str | None = None
+    memory: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse, before any file is read, what has no meaning for the rule."""
@@ -134,7 +137,7 @@ class Learning:
             "function": str(self.function),
             "scale": str(self.scale),
             "columns": training.columns,
-            "device": self.device,
+            "device": self._place(),
             "n_jobs": self.n_jobs,
             "random_state": self.seed,
             "verbose": int(sys.stderr.isatty()),
@@ -143,6 +146,12 @@ class Learning:
             return EGOPRegressor(rule, **options)
         weights = class_weights(self.class_weight, np.unique(training.y), training.target)
         return EJOPClassifier(rule, class_weight=weights, **options)
+
+    def _place(self) -> Any:
+        """Where to compute, and with how much memory."""
+        from ejop import Device
+
+        return self.device if self.memory is None else Device(self.device, None, self.memory)
 
     def _check_task(self, training: Any) -> None:
         numbers = training.task == "regression"

@@ -73,6 +73,14 @@ CheckpointFile = Annotated[
         "it was stopped.",
     ),
 ]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        help="What kernel matrices and rows may take, such as 2GB; a table that would take more "
+        "than an eighth of it is read a batch at a time, if the file is Parquet or Arrow.",
+    ),
+]
 Jobs = Annotated[int | None, typer.Option("--n-jobs", help="Threads; all cores by default.")]
 DeviceName = Annotated[
     str | None, typer.Option("--device", help="Where to compute: cpu, cuda, cuda:1, mps, auto.")

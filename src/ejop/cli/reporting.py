@@ -96,6 +96,10 @@ def hold_out(training: Any, seed: int) -> tuple[Any, Any]:
     for name in ("jinja2", "plotly"):  # told before the long work
         if importlib.util.find_spec(name) is None:
             raise ModuleNotFoundError(f"a report needs {name}: pip install 'ejop[report]'")
+    if hasattr(training, "put_aside"):
+        X, y = training.put_aside(REPORT_SHARE)
+        _tell_held(training, y)
+        return X, y
     y, stratify = training.y, None
     if training.task == "classification":
         counts = np.unique(y, return_counts=True)[1]
@@ -104,11 +108,15 @@ def hold_out(training: Any, seed: int) -> tuple[Any, Any]:
     training.X, X, training.y, y = train_test_split(
         training.X, y, test_size=REPORT_SHARE, random_state=seed, stratify=stratify
     )
+    _tell_held(training, y)
+    return X, y
+
+
+def _tell_held(training: Any, y: Any) -> None:
     say(
         f"held out {counted(len(y), 'row')} for the report; the model learns from the other "
         f"{len(training.y):,}"
     )
-    return X, y
 
 
 def _read_comparison(path: Path) -> list[dict[str, Any]]:

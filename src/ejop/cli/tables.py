@@ -309,7 +309,7 @@ def _read_parquet(source: TableFile) -> Any:
         with parsing("Parquet file"):
             table = file.read()
             table.validate(full=True)
-    return _plain_frame(table)
+    return plain_frame(table)
 
 
 def _read_arrow(source: TableFile) -> Any:
@@ -320,7 +320,7 @@ def _read_arrow(source: TableFile) -> Any:
     with ExitStack() as stack:
         with parsing("Arrow file"):
             file = stack.enter_context(pa.OSFile(str(source.path)))
-            schema, batches = _batches(file)
+            schema, batches = arrow_batches(file)
         while True:
             with parsing("Arrow file"):
                 batch = next(batches, None)
@@ -331,23 +331,24 @@ def _read_arrow(source: TableFile) -> Any:
             found.append(batch)
             size += batch.get_total_buffer_size()
             check_unpacked(size, packed)
-    return _plain_frame(pa.Table.from_batches(found, schema))
+    return plain_frame(pa.Table.from_batches(found, schema))
 
 
-def _batches(file: Any) -> tuple[Any, Iterator[Any]]:
-    """Schema and record batches of an Arrow file in either form."""
+def arrow_batches(file: Any, fields: Collection[int] | None = None) -> tuple[Any, Iterator[Any]]:
+    """Schema and record batches of an Arrow file in either form; of some columns by number."""
     import pyarrow as pa
 
+    options = pa.ipc.IpcReadOptions(included_fields=None if fields is None else list(fields))
     try:
-        whole = pa.ipc.open_file(file)
+        whole = pa.ipc.open_file(file, options=options)
     except pa.ArrowInvalid:  # the streaming form has no footer
         file.seek(0)
-        stream = pa.ipc.open_stream(file)
+        stream = pa.ipc.open_stream(file, options=options)
         return stream.schema, iter(stream)
     return whole.schema, (whole.get_batch(n) for n in range(whole.num_record_batches))
 
 
-def _plain_frame(table: Any) -> Any:
+def plain_frame(table: Any) -> Any:
     """Columns of an Arrow table, its pandas index among them."""
     import pandas as pd
     import pyarrow as pa

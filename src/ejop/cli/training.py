@@ -153,6 +153,23 @@ def load_training(
     path: Path, chosen: Chosen, *, task: str | None = None, reading: ReadOptions = PLAIN
 ) -> TrainingTable:
     """Read a table, find the target, choose the task, and say so."""
+    target = needed_target(path, chosen)
+    text = [target, *([chosen.id] if chosen.id is not None else [])]
+    frame = read_table(
+        path, text=text, codes=chosen.category, reading=reading, missing=chosen.missing
+    )
+    kinds = checked_kinds(chosen, target, list(frame.columns))
+    known, y, task = labelled(frame[target], task, path)
+    X = frame.drop(columns=[target, *([chosen.id] if chosen.id is not None else [])])
+    if not known.all():
+        X = X[known]
+    if not X.shape[1]:
+        raise ValueError(f"{path} has no column to learn from beside {target}")
+    return TrainingTable(X, y, target, task, kinds, path.name, chosen.id, chosen.missing, reading)
+
+
+def needed_target(path: Path, chosen: Chosen) -> str:
+    """The target, which only an NPZ file has by itself."""
     target = chosen.target
     if target is None:
         if path.suffix.lower() != ".npz":
@@ -160,31 +177,32 @@ def load_training(
         target = NPZ_TARGET
     if chosen.id == target:
         raise ValueError(f"--id {target!r} is the target; name another column, or leave it out")
-    text = [target, *([chosen.id] if chosen.id is not None else [])]
-    frame = read_table(
-        path, text=text, codes=chosen.category, reading=reading, missing=chosen.missing
-    )
-    names = list(frame.columns)
+    return target
+
+
+def checked_kinds(chosen: Chosen, target: str, names: list[str]) -> dict[str, str]:
+    """What columns are to be used as, once all that were named are there."""
     for name in (target, *([chosen.id] if chosen.id is not None else [])):
         check_name(name, names)
-    kinds = chosen.kinds(names)
-    frame[target] = without_label_words(frame[target])
-    known = frame[target].notna()
+    return chosen.kinds(names)
+
+
+def labelled(series: Any, task: str | None, path: Path) -> tuple[NDArray, NDArray, str]:
+    """Which rows have a target, their targets, and the task, told."""
+    series = without_label_words(series)
+    known = series.notna().to_numpy()
     if not known.all():
-        say(f"dropped {counted(int((~known).sum()), 'row')} without {target}")
-        frame = frame[known]
-    if len(frame) < 2:
+        say(f"dropped {counted(int((~known).sum()), 'row')} without {series.name}")
+        series = series[known]
+    if len(series) < 2:
         raise ValueError(
-            f"{path} has {counted(len(frame), 'row')} with {target}; at least 2 are needed, and "
-            "many more to learn anything"
+            f"{path} has {counted(len(series), 'row')} with {series.name}; at least 2 are needed, "
+            "and many more to learn anything"
         )
-    y, task = targets(frame[target], task)
+    y, task = targets(series, task)
     if task == "classification":
-        _tell_words(frame[target], "class")
-    X = frame.drop(columns=[target, *([chosen.id] if chosen.id is not None else [])])
-    if not X.shape[1]:
-        raise ValueError(f"{path} has no column to learn from beside {target}")
-    return TrainingTable(X, y, target, task, kinds, path.name, chosen.id, chosen.missing, reading)
+        _tell_words(series, "class")
+    return known, y, task
 
 
 def check_name(name: str, names: list[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +20,7 @@ from ejop.cli.options import (
     Id,
     Jobs,
     Levels,
+    Memory,
     ModelFile,
     Out,
     Rows,
@@ -51,20 +52,28 @@ def predict(
     sheet: Sheet = None,
     n_jobs: Jobs = None,
     device: DeviceName = None,
+    memory: Memory = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict new rows, in their order.
 
     Columns are matched by name. Where the target is among them, the score is told.
     """
-    new = NewRows.read(model, rows, out, ReadOptions(sep, decimal, encoding, sheet), id_column)
+    from ejop.cli.batched import as_bytes, joined
+
+    reading, most = ReadOptions(sep, decimal, encoding, sheet), as_bytes(memory)
+    new = NewRows.read(model, rows, out, reading, id_column, in_parts=True, memory=most)
     new.predictor.set_params(n_jobs=n_jobs, device=device)
     if proba and not new.classes:
         raise ValueError(f"--proba needs classes, and {new.about['target']} is a number")
-    with new.told():
-        result = _predicted(new, proba, coverage)
-    _tell_score(new, result["prediction"].to_numpy())
-    _give(new.named(result), out, as_json=as_json)
+    results, truths = [], []
+    for part in new.parts():
+        with part.told():
+            results.append(part.named(_predicted(part, proba, coverage)))
+        truths.append(part.truth())
+    result, truth = joined(results), joined(truths)
+    _tell_score(new, truth, result["prediction"].to_numpy())
+    _give(result, out, as_json=as_json)
 
 
 def _predicted(new: NewRows, proba: bool, coverage: float | None) -> Any:
@@ -206,6 +215,8 @@ class NewRows:
         The file.
     id : str or None
         Column of what rows are called.
+    file : BatchedFile or None
+        What the table is the first rows of, where it is read in parts.
     """
 
     model: Any
@@ -213,26 +224,58 @@ class NewRows:
     X: Any
     source: str
     id: str | None
+    file: Any = None
 
     @classmethod
     def read(
-        cls, model: Path, rows: Path, out: Path | None, reading: ReadOptions, id_column: str | None
+        cls,
+        model: Path,
+        rows: Path,
+        out: Path | None,
+        reading: ReadOptions,
+        id_column: str | None,
+        *,
+        in_parts: bool = False,
+        memory: int | None = None,
     ) -> NewRows:
-        """Model and table, once the output can be written."""
+        """Model and table, once the output can be written; of a large one the first part."""
+        from ejop.cli.batched import batched
         from ejop.cli.models import load_model
         from ejop.cli.training import check_name
 
         check_format(out)
         check_files(read=[model, rows], written=[None if str(out) == "-" else out])
         found = load_model(model)
-        frame = found.read(rows, reading, id_column)
+        file = batched(rows, found.about["missing"], memory) if in_parts else None
+        if file is None:
+            frame = found.read(rows, reading, id_column)
+        else:
+            reading.refuse_others(str(rows))
+            frame = file.first()
         if id_column is not None:
             check_name(id_column, list(frame.columns))
         usual = found.about["id"]
         if id_column is None and usual is not None and usual not in frame:
             say(f"{usual}, which rows are called by, is not in the file; they stay in their order")
             usual = None
-        return cls(found, frame, found.matched(frame), rows.name, id_column or usual)
+        return cls(found, frame, found.matched(frame), rows.name, id_column or usual, file)
+
+    def parts(self) -> Iterator[NewRows]:
+        """The table, or one part of it after another."""
+        if self.file is None:
+            yield self
+            return
+        for frame in self.file.shown("predicting rows"):
+            yield replace(self, frame=frame, X=frame[list(self.X.columns)], file=None)
+
+    def truth(self) -> Any:
+        """The target where it is among the columns, missing elsewhere."""
+        import pandas as pd
+
+        target = self.about["target"]
+        if target in self.frame:
+            return self.frame[target]
+        return pd.Series(np.full(len(self.frame), np.nan), name=target)
 
     @property
     def predictor(self) -> Any:
@@ -285,15 +328,16 @@ def _give(table: Any, out: Any, *, as_json: bool) -> None:
         )
 
 
-def _tell_score(new: NewRows, predictions: Any) -> None:
+def _tell_score(new: NewRows, truth: Any, predictions: Any) -> None:
     """Where the rows have their target, say how many predictions are right."""
+    from ejop.cli.tables import without_label_words
     from ejop.cli.training import known_labels, real_values
 
-    target, frame = new.about["target"], new.frame
-    known = frame[target].notna().to_numpy() if target in frame else np.zeros(len(frame), bool)
+    truth = without_label_words(truth)
+    target, known = new.about["target"], truth.notna().to_numpy()
     if not known.any():
         return
-    truth = frame[target][known]
+    truth = truth[known]
     if new.classes:
         labels = known_labels(truth, new.predictor.classes_)
         right = labels == predictions[known].astype(str)

@@ -1,5 +1,6 @@
 """Tables as people have them, made rows of numbers that know the column they came from."""
 
+from ejop.columns._batches import PreparedRows, prepare_batches
 from ejop.columns._encoders import (
     CategoryColumn,
     Column,
@@ -26,12 +27,14 @@ __all__ = [
     "GradeColumn",
     "NumberColumn",
     "NumberFormat",
+    "PreparedRows",
     "PresenceColumn",
     "Skipped",
     "SparseReducer",
     "is_table",
     "number_format",
     "open_table",
+    "prepare_batches",
     "read_column",
     "require_numbers",
 ]

@@ -27,8 +27,9 @@ from ejop._sklearn import (
     tells_of_missing_values,
     with_callbacks,
 )
+from ejop.absent import Absent
 from ejop.arrays import device_of, follow, to_host
-from ejop.columns import ColumnPreparer, SparseReducer, is_table
+from ejop.columns import ColumnPreparer, PreparedRows, SparseReducer, is_table
 from ejop.estimators._linear import LinearMetricEstimator
 from ejop.executors.expectation import Averager, Terms
 from ejop.executors.threads import at_most, computing
@@ -151,7 +152,8 @@ class Predictor(LinearMetricEstimator):
         Parameters
         ----------
         X : array-like or table of shape (n_samples, n_features)
-            A table of pandas, polars or Arrow may hold text, gaps and dates, see ``columns``.
+            A table of pandas, polars or Arrow may hold text, gaps and dates, see ``columns``. One
+            that is larger than memory: see :func:`ejop.columns.prepare_batches`.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Classes; real targets, one or several; or 0/1 columns, several labels a row.
         sample_weight : array-like of shape (n_samples,), optional
@@ -325,6 +327,8 @@ class Predictor(LinearMetricEstimator):
         """Rows and targets as arrays, of one length and finite; a table is prepared as those of
         its rows that are kept say."""
         y = self._as_targets(y)
+        if isinstance(X, PreparedRows):
+            return check_X_y(self._take_prepared(X), y, dtype=KINDS, multi_output=True, **checks)
         self.preparer_ = self._make_preparer(X)
         try:
             if self.preparer_ is None:
@@ -344,6 +348,20 @@ class Predictor(LinearMetricEstimator):
         else:  # a row of weight zero is no row
             rows = self.preparer_.fit(take_rows(X, kept)).transform(X)
         return check_X_y(rows, y, dtype=KINDS, multi_output=True, **checks)
+
+    def _take_prepared(self, X: PreparedRows) -> NDArray:
+        """Rows that were prepared before, and what prepared them."""
+        if self.columns != "auto":
+            raise ValueError(
+                f"`columns`={self.columns!r} does not apply to rows that are prepared already; "
+                "give it to prepare_batches(preparer=...)."
+            )
+        self.preparer_ = X.preparer
+        for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+            if hasattr(X.preparer, name):
+                setattr(self, name, getattr(X.preparer, name))
+        return X.rows
 
     def _checked(self, X: Any, y: Any, **checks: Any) -> tuple[NDArray, NDArray]:
         """The same where rows are numbers already, without gaps."""
@@ -577,6 +595,12 @@ class Predictor(LinearMetricEstimator):
         names = list(map(str, self._column_names(len(values))))
         return Importances(names, values, np.hypot(error, over_rows), refits)
 
+    # what is chosen, and every machine, depends on all rows, those that came before too
+    partial_fit = Absent(
+        "call `fit` with all rows, which may be a numpy.memmap, or batches by "
+        "ejop.columns.prepare_batches"
+    )
+
     def __dir__(self) -> list[str]:
         """Names of what is there; importances take time, and are not computed to be listed."""
         late = "feature_importances_"
@@ -586,7 +610,7 @@ class Predictor(LinearMetricEstimator):
     def __getattr__(self, name: str) -> Any:
         # not a property: views in notebooks evaluate these, and this one fits f ten times
         if name != "feature_importances_stderr_":
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            return object.__getattribute__(self, name)  # whose own words say why it is not there
         try:
             return self.importances().stderr
         except ValueError as error:

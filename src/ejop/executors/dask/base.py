@@ -55,19 +55,6 @@ def like(twin: type, **more: Any) -> Callable[[type], type]:
     return decorate
 
 
-class Absent:
-    """A method of the local twin that is not there on a cluster, with what to do instead."""
-
-    def __init__(self, remedy: str) -> None:
-        self.remedy = remedy
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, instance: Any, owner: type) -> Any:
-        raise AttributeError(f"{owner.__name__} has no `{self.name}`; {self.remedy}.")
-
-
 class OnCluster(BaseEstimator):
     """Base of the estimators of :mod:`ejop.dask`, beside their local twins."""
 

@@ -1,4 +1,8 @@
-"""Kernel machines of a sample, solved again for all rows of a cluster by passes over them."""
+"""Kernel machines of a sample, solved again for all rows of a cluster by passes over them.
+
+Sums are in float64. Conjugate gradients amplify rounding, and rows are cut in partitions otherwise
+than one machine would cut them: in float32 the answers of both would differ by some 1e-4.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from ejop.executors.dask.rows import Rows
 from ejop.functions import AverageFunction, Member, mapped
 from ejop.rows import Block
 from ejop.scaling import scaled
-from ejop.sums.conjugate import FLOAT32, ConjugateSystem, block_rows, correlation, fits_single
+from ejop.sums.conjugate import ConjugateSystem, block_rows, correlation
 from ejop.sums.engine import HOST
 from ejop.sums.ridge import FLOAT64, Centers
 
@@ -36,7 +40,6 @@ class MachineReading:
     member : Member
         Without coefficients.
     prior : ndarray of shape (c,)
-    kind : dtype
     class_weights : ndarray of shape (c,) or None
     """
 
@@ -44,7 +47,6 @@ class MachineReading:
     function: Any
     member: Member
     prior: NDArray
-    kind: np.dtype
     class_weights: NDArray | None
 
     def __call__(self, block: Block, part: slice) -> tuple[NDArray, NDArray, NDArray | None]:
@@ -52,8 +54,8 @@ class MachineReading:
         X = scaled(self.scaler, np.asarray(block.X[part], dtype=np.float64))
         Z = mapped(self.function.prepared(X, self.member.preparation), self.member.L)
         w = self.weights(block.rows(part))
-        column = None if w is None else w[:, None].astype(self.kind)
-        return Z.astype(self.kind), (block.Y[part] - self.prior).astype(self.kind), column
+        column = None if w is None else w[:, None].astype(FLOAT64)
+        return Z.astype(FLOAT64, copy=False), block.Y[part].astype(FLOAT64) - self.prior, column
 
     def weights(self, block: Block) -> NDArray | None:
         """Weights of the rows of a block; None for equal ones."""
@@ -120,7 +122,7 @@ def _settled(
     system, reading = system_of(model, function, member, weight, rows.n, class_weights)
     passes, start = ClusterPasses(rows, reading, weight), member.coefficients.astype(np.float64)
     *_, last = islice(system.descend(passes, start.shape[1], start), PASSES + 1)
-    return replace(member, coefficients=last.coefficients.astype(member.coefficients.dtype))
+    return replace(member, coefficients=last.coefficients)
 
 
 def system_of(
@@ -134,16 +136,14 @@ def system_of(
     """Equations of a machine of a sample for n rows of such a weight, and how it reads rows."""
     held = function.X_ if member.centers is None else function.X_[member.centers]
     Z = mapped(function.prepared(held, member.preparation), member.L)
-    single = fits_single(Z, member.bandwidth)
     bare = AverageFunction()
     bare.quantiles_ = function.quantiles_
     empty = replace(member, coefficients=np.empty(0), centers=None)
-    kind, prior = FLOAT32 if single else FLOAT64, function.summary_.prior
-    reading = MachineReading(model.scaler_, bare, empty, prior, kind, class_weights)
+    reading = MachineReading(model.scaler_, bare, empty, function.summary_.prior, class_weights)
     # of rows whose weights are one on average, as those of the sample were
     penalty = member.penalty * weight / n
     system = ConjugateSystem.of(
-        member.kernel, Z, member.bandwidth, penalty, weight, HOST, single=single
+        member.kernel, Z, member.bandwidth, penalty, weight, HOST, single=False
     )
     return system, reading
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from ejop.executors.dask.base import Absent, OnCluster
+from ejop.absent import Absent
+from ejop.executors.dask.base import OnCluster
 from ejop.executors.dask.cluster import find_client, run, workers
 from ejop.executors.dask.rows import Rows
 from ejop.executors.dask.sums import Sum, expectation

@@ -18,8 +18,9 @@ from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
 from ejop._sklearn import has_constant_columns, scale_without_zeros
+from ejop.absent import Absent
 from ejop.columns import ColumnPreparer
-from ejop.executors.dask.base import Absent, OnCluster, blocks_of, stacked
+from ejop.executors.dask.base import OnCluster, blocks_of, stacked
 from ejop.executors.dask.cluster import constant, delayed, find_client, keep, run, tree, workers
 from ejop.executors.dask.collections import PREPARE, check_rows, partitions
 from ejop.executors.dask.machines import PASSES, solved_for_all
@@ -245,6 +246,7 @@ class DaskPredictor(OnCluster):
         shares = np.where(flat, error > 0, error / np.where(flat, 1, spread))
         return float(1 - shares.mean())
 
+    partial_fit = Absent("concatenate the collections and call `fit`")
     kneighbors = Absent("use to_local().kneighbors(X)")
     explain = Absent("use to_local().explain(X)")
     why_near = Absent("use to_local().why_near(x, z)")
