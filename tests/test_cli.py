@@ -543,7 +543,10 @@ def test_words_where_numbers_were(made, call, tmp_path):
         ([f"a{i}" for i in range(40)], "left out 'c': it is an identifier"),
         ([f"words and {i}" for i in range(40)], "left out 'c': it is free text"),
         ([*map(str, range(39)), "some"], "it mixes numbers and others, such as 'some'"),
-        (["9999-12-31", *["2020-01-02", "2020-03-04", "2021-04-05"] * 13], "1 dates out of range"),
+        (
+            ["9999-12-31", *["2020-01-02", "2020-03-04", "2021-04-05"] * 13],
+            "1 date is before 1500 or after 2300, which count as missing",
+        ),
         (["x", "y", None, "z"] * 10, "categories, with their features: c (4)"),
         (["1,5", "2,25", "3,125", "4,5"] * 10, "c: read as numbers with decimal commas"),
     ],

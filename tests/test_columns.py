@@ -110,7 +110,10 @@ SKIPPED = {
     "rows": (np.arange(N) + 5, "it counts the rows"),
     "mixed": ([*(f"{i}.5" for i in range(N - 2)), "low", "high"], "it mixes numbers and others"),
     "lists": ([[1, 2]] * N, "its values are neither numbers nor text: list"),
-    "placeholders": ([datetime.date(9999, 12, 31)] * N, "no date of it lies between"),
+    "placeholders": (
+        [datetime.date(9999, 12, 31)] * N,
+        "no date of it can be used: 60 dates are before 1500",
+    ),
     "one day": ([datetime.date(2020, 1, 1)] * N, "it is always the same date"),
 }
 
@@ -139,7 +142,9 @@ def test_what_cannot_be_used_is_left_out_and_told(name):
 def test_a_category_of_very_many_levels_is_free_text():
     n = 100_000
     table = pd.DataFrame({"c": [f"level {i}" for i in range(n)], "x": np.arange(n) % 7})
-    with pytest.warns(UserWarning, match="free text: 100,000 different values"):
+    with pytest.warns(
+        UserWarning, match="free text: 100,000 different values; kinds={'c': 'keep'}"
+    ):
         ColumnPreparer().fit(table)
 
 
@@ -360,9 +365,27 @@ def test_a_guess_of_day_or_month_is_told():
 def test_dates_that_are_none_are_missing_and_told():
     days = [f"2020-01-{1 + i % 28:02d}" for i in range(58)]
     table = pd.DataFrame({"d": [*days, "2020-02-30", "9999-12-31"], "x": np.arange(N) % 3})
-    column = ColumnPreparer().fit(table).columns_[0]
+    told = "1 value is no date, such as '2020-02-30' and 1 date is before 1500 or after 2300"
+    with pytest.warns(UserWarning, match=f"look at 1 column: 'd': {told}, which count as missing"):
+        column = ColumnPreparer().fit(table).columns_[0]
     assert column.missing == 2
-    assert column.told == "1 dates out of range count as missing"
+    assert column.told.startswith(told)
+
+
+def test_dates_of_which_none_is_one_are_left_out():
+    table = pd.DataFrame({"d": ["2020-13-45", "2020-02-30"] * 20, "x": np.arange(40) % 3})
+    with pytest.warns(UserWarning, match="40 values are no date, such as '2020-13-45'; mend them"):
+        assert [column.name for column in ColumnPreparer().fit(table).columns_] == ["x"]
+
+
+@pytest.mark.parametrize("values", [[1, "x", 2.5, None], ["1", "2", "3", "three"]])
+def test_numbers_and_others_in_one_column_are_told(values):
+    table = pd.DataFrame({"m": values * 15, "x": np.arange(60) % 7})
+    with pytest.warns(UserWarning, match="look at 1 column: 'm': it mixes numbers and others"):
+        found = ColumnPreparer().fit(table)
+    assert found.columns_[0].kind == "category"
+    assert any(line.startswith("m: it mixes numbers and others") for line in found.in_words())
+    ColumnPreparer(kinds={"m": "category"}).fit(table)  # warns of nothing
 
 
 def test_times_of_day_go_round():
@@ -454,8 +477,9 @@ def test_names_that_occur_twice_are_refused():
         pd.DataFrame(np.zeros((3, 2)), columns=["a", "a"]),
         pa.table([[1], [2]], names=["a", "a"]),
     ):
-        with pytest.raises(ValueError, match="several columns called 'a'"):
-            ColumnPreparer().fit(table)
+        for estimator in (ColumnPreparer(), EJOPClassifier(), EGOPRegressor()):
+            with pytest.raises(ValueError, match="several columns called 'a'"):
+                estimator.fit(table, [0, 1, 1][: len(table)])
 
 
 def test_lazy_tables_name_the_remedy():

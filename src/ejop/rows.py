@@ -209,6 +209,30 @@ def _refuse_missing(missing: NDArray) -> None:
         )
 
 
+def require_targets(y: Any) -> None:
+    """Refuse real targets that are missing or infinite."""
+    if np.iscomplexobj(y):
+        return
+    try:
+        values = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):  # no numbers at all, which later checks tell of
+        return
+    if not values.size or values.ndim == 0:
+        return
+    wrong = {
+        "missing": ("NaN", np.isnan(values)),
+        "infinite": ("infinity or a value too large for dtype('float64')", np.isinf(values)),
+    }
+    for what, (contained, found) in wrong.items():
+        rows = found.reshape(len(values), -1).any(1)
+        n = int(rows.sum())
+        if n:
+            raise ValueError(
+                f"Input y contains {contained}: {n:,} target{'s are' if n > 1 else ' is'} {what}, "
+                f"the first in row {int(rows.argmax())}; drop these rows."
+            )
+
+
 def _is_missing(label: Any) -> bool:
     try:
         return label is None or bool(label != label)

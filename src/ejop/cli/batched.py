@@ -15,7 +15,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from ejop.cli.options import counted, in_words, say
+from ejop.cli.options import called_alike, counted, say
 from ejop.cli.tables import arrow_batches, plain_frame, without
 from ejop.cli.training import (
     LABEL_WORDS,
@@ -100,9 +100,7 @@ class BatchedFile:
         found = [str(name).strip() for name in self.schema().names]
         twice = sorted({name for name in found if found.count(name) > 1})
         if twice:
-            raise ValueError(
-                f"cannot read {self.path}: several columns are called {in_words(twice)}"
-            )
+            raise ValueError(f"cannot read {self.path}: {called_alike(twice)}")
         return found
 
     def row_bytes(self) -> int:

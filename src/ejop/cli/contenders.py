@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ejop.columns import Column, ColumnPreparer
+from ejop.columns import TOLD, Column, ColumnPreparer
 from ejop.experiments.folds import Fold
 from ejop.experiments.methods import METHODS, Method, Outcome
 from ejop.scaling import make_scaler
@@ -20,7 +20,7 @@ from ejop.scaling import make_scaler
 #: share of the rows that test
 TEST_SHARE = 0.3
 #: how the library begins to tell of columns, which is said once for the whole table
-_PREPARED = "left out|these rows hold"
+_PREPARED = f"{TOLD}|these rows hold"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, BinaryIO
 
-from ejop.cli.options import counted, in_words, say
+from ejop.cli.options import called_alike, counted, say
 from ejop.cli.reading import DECIMALS, PLAIN, SEPARATORS, UTF8, ReadOptions, check_encoding
 from ejop.columns import MISSING_WORDS, NumberFormat, number_format
 
@@ -297,7 +297,7 @@ def _check_fields(lines: Iterator[tuple[int, list[str]]]) -> tuple[list[str], in
             names = Counter(name for name in header if name)
             twice = [name for name, times in names.items() if times > 1]
             if twice:
-                raise ValueError(f"several columns are called {in_words(twice)}")
+                raise ValueError(called_alike(twice))
         elif len(found) != len(header):
             raise ValueError(
                 f"line {number} has {counted(len(found), 'field')} and the header "

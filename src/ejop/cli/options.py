@@ -134,6 +134,11 @@ def listed(text: str | None) -> list[str]:
     return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
+def called_alike(names: Iterable[str]) -> str:
+    """What is wrong with names that several columns have, and the remedy."""
+    return f"several columns are called {in_words(names)}; give each a name of its own"
+
+
 def in_words(names: Iterable[str], limit: int = 6) -> str:
     """Names with commas, the first few of many.
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ejop.cli.delimited import read_delimited
-from ejop.cli.options import in_words
+from ejop.cli.options import called_alike, in_words
 from ejop.cli.reading import PLAIN, SEPARATORS, ReadOptions, check_encoding
 from ejop.cli.workbooks import read_workbook
 from ejop.columns import MISSING_WORDS
@@ -88,7 +88,7 @@ def read_table(
     frame.columns = [str(column).strip() for column in frame.columns]
     twice = frame.columns[frame.columns.duplicated()].unique()
     if len(twice):
-        raise ValueError(f"cannot read {name}: several columns are called {in_words(twice)}")
+        raise ValueError(f"cannot read {name}: {called_alike(twice)}")
     if frame.empty:
         raise ValueError(f"{name} has no rows")
     return _without_gaps(frame, kind, text, codes, missing)
@@ -355,7 +355,7 @@ def plain_frame(table: Any) -> Any:
 
     twice = [name for name, times in Counter(table.column_names).items() if times > 1]
     if twice:
-        raise ValueError(f"several columns are called {in_words(twice)}")
+        raise ValueError(called_alike(twice))
     frame = table.to_pandas(ignore_metadata=True)
     nullable = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
     for name, column in zip(table.column_names, table.columns, strict=True):

@@ -24,7 +24,7 @@ from ejop.cli.tables import (
     read_table,
     without_label_words,
 )
-from ejop.columns import ColumnPreparer, NumberFormat, number_format, read_column
+from ejop.columns import TOLD, ColumnPreparer, NumberFormat, number_format, read_column
 
 #: an integer target with at most so many values is a class
 MAX_CLASS_NUMBERS = 30
@@ -139,7 +139,7 @@ def told_by_us(source: str) -> Iterator[None]:
     """Words of the library about a table, said of the file and its options."""
     try:
         with warnings.catch_warnings():  # said with all else that is done with columns
-            warnings.filterwarnings("ignore", "left out", UserWarning)
+            warnings.filterwarnings("ignore", TOLD, UserWarning)
             yield
     except ValueError as error:
         text = re.sub(r"`X`( \(n_samples=\d+\))?", source, str(error))

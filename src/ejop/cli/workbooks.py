@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from ejop.cli.options import in_words, say
+from ejop.cli.options import called_alike, in_words, say
 from ejop.unpacking import check_archive, check_unpacked, parsing
 
 #: the first bytes of an old workbook, and of one that is encrypted
@@ -95,7 +95,7 @@ def _frame(cells: Any, sheet: str) -> Any:
     ]
     twice = [name for name, times in Counter(header).items() if times > 1]
     if twice:
-        raise ValueError(f"several columns are called {in_words(twice)}")
+        raise ValueError(called_alike(twice))
     frame = cells.iloc[1:].reset_index(drop=True)
     frame.columns = header
     return frame.infer_objects()

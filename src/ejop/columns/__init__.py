@@ -12,12 +12,13 @@ from ejop.columns._encoders import (
     Skipped,
 )
 from ejop.columns._parsing import MISSING_WORDS, DateFormat, NumberFormat, number_format
-from ejop.columns._preparer import ColumnPreparer
+from ejop.columns._preparer import TOLD, ColumnPreparer
 from ejop.columns._sparse import SparseReducer
 from ejop.columns._tables import is_table, open_table, read_column, require_numbers
 
 __all__ = [
     "MISSING_WORDS",
+    "TOLD",
     "CategoryColumn",
     "Column",
     "ColumnPreparer",

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from ejop.columns._judge import INDEX_ROWS
-from ejop.columns._preparer import ColumnPreparer
+from ejop.columns._preparer import TOLD, ColumnPreparer
 from ejop.columns._tables import is_table, n_rows, open_table, read_column
 
 #: rows that columns are judged by, and numbers that are prepared at once, at the most
@@ -237,7 +237,7 @@ def _judged(preparer: ColumnPreparer, table: Any, numbers: NDArray) -> ColumnPre
         if name not in said and len(numbers) >= INDEX_ROWS and _counts(series(j), numbers)
     ]
     with warnings.catch_warnings():  # what is left out is told by whoever asked for it
-        warnings.filterwarnings("ignore", "left out", UserWarning)
+        warnings.filterwarnings("ignore", TOLD, UserWarning)
         found = clone(preparer).set_params(kinds={**said, **dict.fromkeys(counting, "skip")})
         found.fit(table)
     found.set_params(kinds=preparer.kinds)

@@ -41,11 +41,14 @@ class Skipped:
     name, why : str
     asked : bool
         Whether it was left out on demand.
+    usable : bool
+        Whether "keep" uses it all the same.
     """
 
     name: str
     why: str
     asked: bool = False
+    usable: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,8 @@ from ejop.columns._encoders import (
     within_range,
 )
 from ejop.columns._parsing import (
+    FIRST_YEAR,
+    LAST_YEAR,
     MISSING_WORDS,
     NumberFormat,
     are_codes,
@@ -61,6 +65,8 @@ class Judge:
 
     def __init__(self, max_levels: int, min_rows: int, typed: bool) -> None:
         self.max_levels, self.min_rows, self.typed = max_levels, min_rows, typed
+        #: what should be looked at in columns that are used, a phrase each
+        self.doubts: list[str] = []
 
     def column(self, name: str, cells: Cells, kind: str | None = None) -> Column | Skipped:
         """What a column is, or as what it is to be used."""
@@ -96,14 +102,14 @@ class Judge:
                     f"column {name!r} is to hold {kind}s and has {odd!r}; mend its values, or use "
                     "it as a category."
                 )
-            cells = cells.mapped(form.read(levels), kind)
-            make = _number if kind == "number" else _date
-            return make(name, cells, form)
+            if kind == "date":
+                return self._written_dates(name, cells, form)
+            return _number(name, cells.mapped(form.read(levels)), form)
         if cells.kind not in (kind, "boolean"):
             raise ValueError(
                 f"column {name!r} is to hold {kind}s and holds {cells.found or cells.kind}s."
             )
-        return _number(name, cells) if kind == "number" else _date(name, cells)
+        return _number(name, cells) if kind == "number" else self._date(name, cells)
 
     # kinds ----------------------------------------------------------------------------------
 
@@ -117,16 +123,53 @@ class Judge:
             return Skipped(name, f"it is always {present[0]:g}")
         if not forced and (present == np.round(present)).all():
             if _IDENTIFIER.search(name) and len(np.unique(present)) == len(present):
-                return Skipped(name, "it is an identifier: every row has its own number")
+                return Skipped(
+                    name, "it is an identifier: every row has its own number", usable=True
+                )
             if len(present) >= INDEX_ROWS and (np.diff(present) == 1).all():
-                return Skipped(name, "it counts the rows")
+                return Skipped(name, "it counts the rows", usable=True)
         return _number(name, cells, form)
 
     def _booleans(self, name: str, cells: Cells, forced: bool) -> Column | Skipped:
         return self._levels(name, cells.as_texts(), forced)
 
-    def _dates(self, name: str, cells: Cells, forced: bool, form: Any = None) -> Column | Skipped:
-        return _date(name, cells, form)
+    def _dates(self, name: str, cells: Cells, forced: bool) -> Column | Skipped:
+        return self._date(name, cells)
+
+    def _written_dates(self, name: str, cells: Cells, form: Any) -> Column | Skipped:
+        """Dates in text, of which some may be none, as the 30th of February."""
+        levels = cells.levels or []
+        read = form.read(levels)
+        odd = np.isnan(read)
+        parts = []
+        if odd.any():
+            n, one = int(cells.counts()[odd].sum()), levels[int(odd.argmax())]
+            parts = [f"{_some(n, 'value')} no date, such as {one!r}"]
+        return self._date(name, cells.mapped(read, "date"), form, parts)
+
+    def _date(
+        self, name: str, cells: Cells, form: Any = None, odd: Sequence[str] = ()
+    ) -> Column | Skipped:
+        """Dates as days; those that are none, or out of range, count as missing."""
+        values, beyond = within_range(cells.values)
+        there, odd = values[~np.isnan(values)], list(odd)
+        if beyond:
+            odd.append(f"{_some(beyond, 'date')} before {FIRST_YEAR} or after {LAST_YEAR}")
+        if not len(there):
+            return Skipped(
+                name,
+                f"no date of it can be used: {' and '.join(odd)}; mend them, or keep the column as "
+                "a category",
+            )
+        if np.ptp(there) == 0 and len(there) == len(values):
+            return Skipped(name, "it is always the same date")
+        parts = [form.in_words()] if form is not None and form.in_words() else []
+        if odd:
+            parts.append(f"{' and '.join(odd)}, which count as missing; mend them")
+            self.doubts.append(f"{name!r}: {parts[-1]}, or make them missing")
+        missing, median = int(np.isnan(values).sum()), float(np.median(there))
+        told, more = "; ".join(parts), {} if form is None else {"form": form}
+        return DateColumn(name, "date", missing, told, median=median, cycles=_cycles(there), **more)
 
     def _texts(self, name: str, cells: Cells, forced: bool) -> Column | Skipped:
         if cells.ordered:
@@ -140,18 +183,29 @@ class Judge:
                 return self._numbers(name, present.mapped(read[1]), forced, read[0])
         dates = date_format(levels)
         if dates is not None:
-            return self._dates(name, present.mapped(dates.read(levels), "date"), forced, dates)
+            return self._written_dates(name, present, dates)
         n_levels, n_present = len(cells.levels or []), int((~cells.missing).sum())
         repeated = n_levels <= max(2, n_present // 2)
         if forced or (repeated and n_levels <= max(FEW_TEXTS, n_present // 10)):
-            return self._levels(name, cells, forced)
+            found = self._levels(name, cells, forced)
+            return found if forced else self._doubted(found, levels)
         return self._unused(name, cells, levels)
+
+    def _doubted(self, found: Column | Skipped, levels: list[str]) -> Column | Skipped:
+        """Levels of which most are numbers: somebody may have meant numbers."""
+        odd = _odd_among_numbers(levels)
+        if odd is None or isinstance(found, Skipped):
+            return found
+        told = f"it mixes numbers and others, such as {odd!r}, and is used as a category"
+        self.doubts.append(
+            f"{found.name!r}: {told}; mend these, make them missing, or say that it is one"
+        )
+        return replace(found, told=told)
 
     def _unused(self, name: str, cells: Cells, levels: list[str]) -> Column | Skipped:
         """Free text, identifiers, and numbers among which others stand."""
-        numbers = np.array([number_format([level]) is not None for level in levels[:1000]])
-        if 0.5 < numbers.mean() < 1:
-            odd = levels[int((~numbers).argmax())]
+        odd = _odd_among_numbers(levels)
+        if odd is not None:
             return Skipped(
                 name,
                 f"it mixes numbers and others, such as {odd!r}; mend these, make them missing, or "
@@ -166,7 +220,7 @@ class Judge:
         if LEAST_SHARE <= share <= 1 - LEAST_SHARE:
             told = f"it is {what}; only whether it is there is used"
             return PresenceColumn(name, "presence", int(cells.missing.sum()), told)
-        return Skipped(name, f"it is {what}")
+        return Skipped(name, f"it is {what}", usable=True)
 
     def _grades(self, name: str, cells: Cells, forced: bool) -> Column | Skipped:
         """Levels in an order: their places."""
@@ -209,22 +263,15 @@ def _number(name: str, cells: Cells, form: NumberFormat | None = None) -> Number
     return NumberColumn(name, "number", missing, told, median=median, form=form)
 
 
-def _date(name: str, cells: Cells, form: Any = None) -> Column | Skipped:
-    values, beyond = within_range(cells.values)
-    there = values[~np.isnan(values)]
-    if not len(there):
-        return Skipped(name, "no date of it lies between the years 1500 and 2300")
-    if np.ptp(there) == 0 and len(there) == len(values):
-        return Skipped(name, "it is always the same date")
-    parts = [form.in_words()] if form is not None and form.in_words() else []
-    unread = int(np.isnan(values).sum()) - beyond
-    if beyond:
-        parts.append(f"{beyond:,} dates out of range count as missing")
-    told = "; ".join(parts)
-    missing = unread + beyond
-    median = float(np.median(there))
-    more = {} if form is None else {"form": form}
-    return DateColumn(name, "date", missing, told, median=median, cycles=_cycles(there), **more)
+def _odd_among_numbers(texts: Sequence[str]) -> str | None:
+    """A text that is no number where most others are; None where there is none."""
+    numbers = np.array([number_format([text]) is not None for text in texts[:1000]])
+    return texts[int((~numbers).argmax())] if 0.5 < numbers.mean() < 1 else None
+
+
+def _some(n: int, what: str) -> str:
+    """How many of a kind are something."""
+    return f"{n:,} {what} is" if n == 1 else f"{n:,} {what}s are"
 
 
 def _cycles(days: NDArray) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -17,6 +17,8 @@ from ejop.columns._encoders import CategoryColumn, Column, Skipped
 from ejop.columns._judge import KINDS, Judge
 from ejop.columns._tables import Cells, is_table, n_rows, open_table, read_column
 
+#: how warnings on the columns of a table begin
+TOLD = "left out|look at"
 #: names that are shown of many
 SHOWN = 6
 
@@ -235,6 +237,13 @@ class ColumnPreparer(TransformerMixin, BaseEstimator):
         self.groups_ = np.repeat(used, widths)
         self.factors_ = np.concatenate([column.factors() for column in self.columns_])
         self._tell_skipped()
+        if judge.doubts:
+            more = _more(judge.doubts)
+            warnings.warn(
+                f"look at {_columns(judge.doubts)}: {'; '.join(judge.doubts[:SHOWN])}{more}",
+                UserWarning,
+                stacklevel=3,
+            )
         return [cells[j] for j in used]
 
     def _check_kinds(self, names: list[str]) -> None:
@@ -253,9 +262,15 @@ class ColumnPreparer(TransformerMixin, BaseEstimator):
         found = [each for each in self.skipped_ if not each.asked]
         if found:
             told = "; ".join(f"{each.name!r}: {each.why}" for each in found[:SHOWN])
-            more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-            columns = f"{len(found)} column{'s' * (len(found) > 1)}"
-            warnings.warn(f"left out {columns}: {told}{more}", UserWarning, stacklevel=4)
+            usable = next((each.name for each in found if each.usable), None)
+            remedy = (
+                "" if usable is None else f"; kinds={{{usable!r}: 'keep'}} uses it all the same"
+            )
+            warnings.warn(
+                f"left out {_columns(found)}: {told}{_more(found)}{remedy}",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def _used(self) -> list[int]:
         places = {name: number for number, name in enumerate(self.names_)}
@@ -294,7 +309,7 @@ class ColumnPreparer(TransformerMixin, BaseEstimator):
             out[:, start : start + found.shape[1]] = found
             start += found.shape[1]
         if told:
-            more = f"; and {len(told) - SHOWN} more columns" if len(told) > SHOWN else ""
+            more = _more(told, " columns")
             warnings.warn(
                 f"these rows hold what no training row did: {'; '.join(told[:SHOWN])}{more}",
                 UserWarning,
@@ -311,6 +326,14 @@ class ColumnPreparer(TransformerMixin, BaseEstimator):
 
 
 _CODED, _FILLED = ("category", "flag"), ("number", "grade", "date")
+
+
+def _columns(found: Sequence[Any]) -> str:
+    return f"{len(found)} column{'s' * (len(found) > 1)}"
+
+
+def _more(found: Sequence[Any], what: str = "") -> str:
+    return f"; and {len(found) - SHOWN} more{what}" if len(found) > SHOWN else ""
 
 
 def _listed(names: list[str], most: int = SHOWN) -> str:

@@ -29,7 +29,7 @@ from ejop._sklearn import (
 )
 from ejop.absent import Absent
 from ejop.arrays import device_of, follow, to_host
-from ejop.columns import ColumnPreparer, PreparedRows, SparseReducer, is_table
+from ejop.columns import ColumnPreparer, PreparedRows, SparseReducer, is_table, open_table
 from ejop.estimators._linear import LinearMetricEstimator
 from ejop.executors.expectation import Averager, Terms
 from ejop.executors.threads import at_most, computing
@@ -50,7 +50,14 @@ from ejop.functions import NeighborsSmoother
 from ejop.metric import components, project
 from ejop.neighbors import Votes, join_votes, nearest
 from ejop.progress import fit_task, track
-from ejop.rows import as_labels, require_balance, require_sizes, require_spans, whole_block
+from ejop.rows import (
+    as_labels,
+    require_balance,
+    require_sizes,
+    require_spans,
+    require_targets,
+    whole_block,
+)
 from ejop.rules import RULES, Rule, make_rule
 from ejop.scaling import (
     SCALERS,
@@ -329,6 +336,8 @@ class Predictor(LinearMetricEstimator):
         y = self._as_targets(y)
         if isinstance(X, PreparedRows):
             return check_X_y(self._take_prepared(X), y, dtype=KINDS, multi_output=True, **checks)
+        if is_table(X):
+            open_table(X)  # whose words on columns of one name are plain
         self.preparer_ = self._make_preparer(X)
         try:
             if self.preparer_ is None:
@@ -370,7 +379,10 @@ class Predictor(LinearMetricEstimator):
 
     def _as_targets(self, y: Any) -> Any:
         """Classes that nothing has cast, or real targets as they are."""
-        return as_labels(y) if isinstance(self, ClassifierMixin) else y
+        if isinstance(self, ClassifierMixin):
+            return as_labels(y)
+        require_targets(y)
+        return y
 
     def _make_preparer(self, X: Any) -> Any:
         """What prepares the columns; None for rows that are taken as they are."""
