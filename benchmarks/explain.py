@@ -1,7 +1,7 @@
 """Explanations and importances: do they add up, find what matters, and know how sure they are?
 
-``python -m benchmarks.explain --data DIR`` runs six parts. ``adds`` explains rows of every set of
-``DIR/suite``; ``bars`` counts how often intervals hold the large-sample value; ``truth`` draws
+``python -m benchmarks.explain --data DIR`` runs seven parts. ``adds`` explains rows of every set of
+``DIR/suite``; ``bars`` counts how often intervals hold the values of ``large``; ``truth`` draws
 tables whose relevant columns are known, beside peers; ``kernel`` times ours and KernelSHAP alone,
 one after the other on the same tables; ``deletion`` removes the first columns of an
 order and fits a forest again; ``page`` writes ``docs/results/explain.md``. Each finished run is a
@@ -17,9 +17,10 @@ import os
 import traceback
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +48,22 @@ def newest(part: str) -> list[Job]:
     return records(found[-1]) if found else []
 
 
+def installed(packages: Iterable[str]) -> dict[str, str]:
+    """Versions of the packages that are there; not every part needs all of them."""
+    found = {}
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
 def run_all(part: str, jobs: Iterable[Job], work: Callable[..., Job], workers: int) -> None:
     """Run the jobs that are not among the lines of today, each a line of its own."""
     date, now = f"{datetime.now(UTC):%Y-%m-%d}", commit()
     path = report.RESULTS / f"{date}-explain-{part}.jsonl"
     there = records(path)
     if not there:
-        versions = report.versions() | {p: version(p) for p in PACKAGES}
+        versions = report.versions() | installed(PACKAGES)
         append({"date": date, "machine": report.machine(), "versions": versions}, path)
     left = [job for job in jobs if not any(job.items() <= line.items() for line in there)]
     for job, found in side_by_side(partial(attempt, work), left, workers, cores=1):
@@ -75,7 +85,7 @@ def attempt(work: Callable[..., Job], **job: Any) -> Job:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parts = ("adds", "bars", "truth", "kernel", "deletion", "page")
+    parts = ("adds", "bars", "large", "truth", "kernel", "deletion", "page")
     parser.add_argument("--data", type=Path, default=os.environ.get("EJOP_DATA"))
     parser.add_argument("--only", nargs="+", default=list(parts), choices=parts, metavar="PART")
     parser.add_argument("--draws", type=int, default=10, help="of each table of truth")
@@ -91,6 +101,7 @@ def main() -> None:
     work = {
         "adds": ([{"data": s} for s in SUITE], partial(adds, options.data)),
         "bars": (explain_bars.jobs(options.bar_draws), explain_bars.draw),
+        "large": (explain_bars.large_jobs(), explain_bars.large),
         "truth": (explain_truth.jobs(options.draws), explain_truth.draw),
         "kernel": (explain_truth.pairs(), explain_truth.draw),
         "deletion": (

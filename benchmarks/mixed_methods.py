@@ -9,9 +9,11 @@ one-hot encoding.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -129,7 +131,8 @@ class Shell:
     TARGET = "the target"
 
     def __init__(self, A: pd.DataFrame, y: NDArray, real: bool) -> None:
-        self.folder, self.real = tempfile.TemporaryDirectory(), real
+        self.folder, self.real = Path(tempfile.mkdtemp()), real
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         # classes in words, so that a file says what they are
         answers = y if real else [f"class {number}" for number in y]
         rows = self.write("rows.csv", A.assign(**{self.TARGET: answers}))
@@ -137,7 +140,7 @@ class Shell:
         self.call("fit", rows, "--target", self.TARGET, "--out", self.model)
 
     def write(self, name: str, table: pd.DataFrame) -> Path:
-        path = Path(self.folder.name) / name
+        path = self.folder / name
         table.to_csv(path, index=False)
         return path
 
@@ -148,7 +151,7 @@ class Shell:
             raise RuntimeError(f"ejop {arguments[0]}: {(done.stderr or done.stdout)[-500:]}")
 
     def answers(self, B: pd.DataFrame) -> pd.DataFrame:
-        out = Path(self.folder.name) / "answers.csv"
+        out = self.folder / "answers.csv"
         proba = [] if self.real else ["--proba"]
         self.call("predict", self.model, self.write("new.csv", B), *proba, "--out", out)
         return pd.read_csv(out)

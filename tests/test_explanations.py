@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from ejop import EGOP, EJOP, EGOPRegressor, EJOPClassifier, explain, importances
 from ejop.columns import ColumnPreparer
 from ejop.explanation import Explanation, contributions, deleted_groups, feature_shares
+from ejop.plots import PairDisplay
 from ejop.rules import RidgeRule
 
 RNG = np.random.default_rng(0)
@@ -314,6 +315,82 @@ def test_importances_are_a_table_with_ranks(real):
     assert frame["sure"].between(0, 1).all()
     assert frame["column"].iloc[-1] == "none"
     np.testing.assert_array_equal(importances(real, 5).values, found.values)
+
+
+def test_ranks_are_as_sure_as_other_draws_say():
+    """Two columns that matter alike: refits keep their order, other samples do not."""
+    sure = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(120, 3))
+        model = EGOPRegressor(RidgeRule(2, n_rounds=0), random_state=0)
+        found = model.fit(X, 3 * X[:, 0] + X[:, 1] + X[:, 2] + rng.normal(size=120)).importances()
+        assert found.sureness()[0] > 0.99
+        sure.append(found.sureness()[1:].mean())
+    assert 0.5 <= np.mean(sure) < 0.85
+
+
+def test_p_values_tell_columns_that_carry_nothing(real, classes):
+    for model in (real, classes):
+        frame = model.importances(n_permutations=19).frame().set_index("column")
+        assert (frame.loc[["sex", "age", "town"], "p_value"] == 0.05).all()
+        assert frame.loc["none", "p_value"] > 0.05
+    assert "p_value" not in real.importances().frame()
+
+
+def test_columns_that_are_not_used_have_no_evidence():
+    X, y = table(60, 0)
+    with pytest.warns(UserWarning, match="left out 1 column: 'none'"):
+        found = EGOPRegressor(random_state=0).fit(X.assign(none=1.0), y)
+    assert found.importances(n_permutations=3).p_values[3] == 1
+
+
+def test_directions_have_errors_that_other_draws_confirm():
+    def draw(seed):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(150, 3))
+        y = 2 * (X[:, 0] + X[:, 1]) + np.abs(X[:, 2]) + rng.normal(size=150)
+        return EGOPRegressor(RidgeRule(2, n_rounds=0), random_state=0).fit(X, y).directions()
+
+    found = [draw(seed) for seed in range(12)]
+    told = np.mean([one.stderr[0] for one in found])
+    assert 0.5 < told / np.std([one.shares[0] for one in found], ddof=1) < 2
+    truth = np.array([1, 1, 0]) / np.sqrt(2)
+    turned = [np.degrees(np.arccos(min(1, abs(one.vectors[:, 0] @ truth)))) for one in found]
+    assert 0.4 < np.mean([one.angles[0] for one in found]) / np.mean(turned) < 2.5
+    frame = found[0].frame()
+    assert frame["share"].sum() == pytest.approx(1)
+    assert ((frame["low"] <= frame["share"]) & (frame["share"] <= frame["high"])).all()
+    assert set(frame["columns"][0].split(", ")[0].split()) <= {
+        "x0",
+        "x1",
+        "+0.70",
+        "+0.71",
+        "+0.72",
+    }
+
+
+def test_interactions_are_those_of_the_display_with_errors(classes):
+    found = classes.interactions(n_groups=4)
+    assert found.names == ["sex", "age", "town", "none"]
+    drawn = PairDisplay.from_estimator(classes, errors=True)
+    plain = found.frame().set_index(["first", "second"])["strength"]
+    for first, second, strength, error in drawn.frame().itertuples(index=False):
+        pair = (first, second) if (first, second) in plain.index else (second, first)
+        assert plain[pair] == pytest.approx(strength)
+        assert error >= 0
+    np.testing.assert_allclose(found.stderr, found.stderr.T, atol=1e-12)
+    assert found.stderr[np.triu_indices(4, 1)].max() > 0
+    low, high = found.interval().transpose(2, 0, 1)
+    assert ((low <= found.values) & (found.values <= high)).all()
+
+
+def test_near_row_rules_have_no_errors_of_directions():
+    X, y = table(60, 0)
+    model = EJOPClassifier("knn", function="kernel", random_state=0).fit(X, y > 1)
+    for ask in (model.directions, model.interactions):
+        with pytest.raises(ValueError, match="rule='knn' has no machines"):
+            ask()
 
 
 def test_a_refit_to_all_rows_is_the_fit(real):

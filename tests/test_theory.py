@@ -15,13 +15,14 @@ from ejop.datasets import make_multi_index
 from ejop.executors.expectation import jacobian
 from ejop.experiments.consistency.known_models import KnownModel, Logits, suite
 from ejop.experiments.consistency.runs import paper_constants
-from ejop.functions import KernelSmoother
+from ejop.functions import KernelSmoother, RidgeFunction
 from ejop.metric import eigh_descending
 from ejop.quotients import mass_threshold
 from ejop.subspace import sin_theta
 from ejop.theory import (
     Constants,
     boundary_mass,
+    column_test,
     concentration,
     davis_kahan,
     direction_test,
@@ -571,3 +572,30 @@ def test_suite_covers_what_it_should():
     assert max(m.n_features for m in models) == 50
     assert any(m.noise for m in models)
     assert isinstance(suite()["xor"].link, Logits)
+
+
+def test_columns_of_several_features_are_tested_together():
+    rng = np.random.default_rng(0)
+    town = rng.integers(0, 3, 200)
+    X = np.c_[rng.normal(size=200), np.eye(3)[town], rng.normal(size=200)]
+    y = X[:, 0] + 2.0 * (town == 1) + rng.normal(scale=0.3, size=200)
+    groups = np.array([0, 1, 1, 1, 2])
+    found = column_test(X, y, groups=groups, n_permutations=19, random_state=0)
+    assert found.columns.tolist() == [0, 1, 2]
+    assert found.p_values[:2].tolist() == [0.05, 0.05]
+    assert found.p_values[2] > 0.05
+    with pytest.raises(ValueError, match="`groups` has shape"):
+        column_test(X, y, groups=[0, 1])
+
+
+def test_columns_that_carry_nothing_pass_as_often_as_said():
+    fixed = EGOP(RidgeFunction(bandwidth=3.0, penalty=0.1), step="analytic")
+    p_values = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(60, 4))
+        y = X[:, 0] + rng.normal(size=60)
+        test = column_test(X, y, estimator=fixed, n_permutations=19, random_state=seed)
+        p_values += test.p_values[1:].tolist()
+    # 120 values of which 0.2 are expected at or below 0.2: three standard errors are 0.11
+    assert 0.09 < np.mean(np.array(p_values) <= 0.2) < 0.31

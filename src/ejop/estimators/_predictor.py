@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -31,18 +30,15 @@ from ejop.absent import Absent
 from ejop.arrays import device_of, follow, to_host
 from ejop.columns import ColumnPreparer, PreparedRows, SparseReducer, is_table, open_table
 from ejop.estimators._linear import LinearMetricEstimator
-from ejop.executors.expectation import Averager, Terms
+from ejop.estimators._refits import MAX_QUERIES, Refits, mean_metric
 from ejop.executors.threads import at_most, computing
 from ejop.explanation import (
-    FEWEST,
-    GROUPS,
     ROWS,
     ColumnChanges,
     Explanation,
     Importances,
     column_changes,
     contributions,
-    deleted_groups,
     feature_shares,
     shown_rows,
 )
@@ -68,13 +64,9 @@ from ejop.scaling import (
     shares_one_whole,
     slopes,
 )
-from ejop.sums import prepare
 from ejop.sums.engine import HOST, Engine, engines_for
-from ejop.sums.plan import make_plan
 from ejop.tuning import FOLDS, POWERS, Search, Splits, Targets, holdouts, variance
 
-#: rows whose outer products make the metric of a predictor, at the most
-MAX_QUERIES = 2000
 #: neighbours of ``function="knn"``, and those that ``kneighbors`` shows where no rule counts them
 SMOOTHED_NEIGHBORS, SHOWN_NEIGHBORS = 15, 5
 #: orders of the columns of an explanation times columns, and such orders at the most
@@ -89,7 +81,7 @@ _COUNT = Interval(Integral, 1, None, closed="left")
 Pair = tuple[NDArray, NDArray]
 
 
-class Predictor(LinearMetricEstimator):
+class Predictor(Refits, LinearMetricEstimator):
     """Base of the predictors: subclasses turn y into targets and judge votes."""
 
     #: what makes rows of numbers of what is passed; None where they are that already
@@ -552,18 +544,15 @@ class Predictor(LinearMetricEstimator):
         self, function: Any, rows: NDArray, others: NDArray, engine: Engine = HOST
     ) -> ColumnChanges:
         """Changes of a function of scaled rows."""
-        units = 1.0
-        if not isinstance(self, ClassifierMixin):
-            units = np.sqrt(self.rule_.function_.summary_.Y.variance)
-        groups, width = np.arange(rows.shape[1]), rows.shape[1]
-        if self.preparer_ is not None:
-            groups, width = self.preparer_.groups_, self.preparer_.n_groups
+        units, (groups, width) = self._own_units(), self._grouped(rows.shape[1])
         changed = partial(function.changed, engine=engine)
         values = function.model_values(rows, engine)
         return column_changes(changed, values, rows, others, groups, width, units)
 
     @computing
-    def importances(self, n_groups: int | None = None, n_rows: int = ROWS) -> Importances:
+    def importances(
+        self, n_groups: int | None = None, n_rows: int = ROWS, n_permutations: int = 0
+    ) -> Importances:
         """Importances of the columns with error bars that know that f was estimated.
 
         f is fitted again without each group of rows in turn, at the settings that were chosen, in
@@ -575,37 +564,29 @@ class Predictor(LinearMetricEstimator):
             Ten by default, fewer for fewer than twenty rows; four rows are needed.
         n_rows : int, default=256
             Rows that are changed, see :meth:`column_changes`.
+        n_permutations : int, default=0
+            Fits a column that tell its p-value, see :func:`ejop.theory.column_test`; 99 make values
+            from 0.01 on. At most a thousand rows are tested.
 
         Returns
         -------
         importances : Importances
-            ``values``, ``stderr``, ``interval(coverage)``, ``frame()``.
+            ``values``, ``stderr``, ``interval(coverage)``, ``p_values``, ``frame()``.
         """
         changes = self.column_changes(n_rows)
-        n = len(self.rule_.function_.X_)
-        if n < FEWEST:
-            raise ValueError(
-                f"{n} rows cannot be left out in groups; at least {FEWEST} are needed."
-            )
-        n_groups = min(GROUPS, n // 2) if n_groups is None else n_groups
-        if not 2 <= n_groups <= n // 2:
-            raise ValueError(f"`n_groups`={n_groups} must lie between 2 and {n // 2} for {n} rows.")
-
         pairs = self._changed_rows(n_rows)  # the same for all, which differ by their f alone
 
         def shares(function: Any) -> NDArray:
             return self._by_column(self._changes(function, *pairs).by_feature())
 
-        with at_most(self.n_jobs):
-            rng = np.random.default_rng(1)
-            refits, error = deleted_groups(self.rule_.refitted, shares, n, n_groups, rng)
-        error = error * np.sqrt(n / self.rule_.function_.summary_.n)  # of all rows it holds some
+        refits, error = self._without_groups(shares, n_groups)
         values = self._by_column(changes.by_feature())
         over_rows = changes.stderr()
         if len(over_rows) != len(values):  # directions of sparse rows
             over_rows = np.zeros(len(values))
         names = list(map(str, self._column_names(len(values))))
-        return Importances(names, values, np.hypot(error, over_rows), refits)
+        told = self._p_values(len(values), n_permutations)
+        return Importances(names, values, np.hypot(error, over_rows), refits, told)
 
     # what is chosen, and every machine, depends on all rows, those that came before too
     partial_fit = Absent(
@@ -963,31 +944,3 @@ def spread_rows(rows: NDArray, most: int) -> NDArray:
 def scaled_rows(width: int, limit: int | None) -> int:
     """Rows that a scaler learns from at the most, a quarter of the limit in float64."""
     return SCALED if limit is None else int(np.clip(limit / (4 * 8 * width), 1000, SCALED))
-
-
-def mean_metric(
-    metric: Any,
-    function: Any,
-    units: NDArray | float,
-    seed: int,
-    engine: Engine = HOST,
-    limit: int | None = None,
-) -> None:
-    """Fit an EJOP or EGOP to a function that is solved already.
-
-    Real targets count in ``units`` of their own, so that several weigh alike.
-    """
-    summary = function.summary_
-    n = len(function.X_)
-    relative = copy(function)
-    relative.members_ = [
-        replace(one, coefficients=one.coefficients / units) for one in function.members_
-    ]
-    rows = np.random.default_rng(seed).permutation(n)[:MAX_QUERIES]
-    form = prepare(relative, None, engine=engine, budget=limit, n_queries=len(rows))
-    plan = make_plan(form, len(rows), n_jobs=metric.n_jobs, memory_limit=limit)
-    total, _ = Averager([form], plan, Terms(leave_one_out=False)).add(rows)
-    plan.n_queries = total.count
-    metric.n_features_in_ = summary.n_features
-    metric.classes_ = np.arange(summary.n_outputs)
-    metric.store(function, None, total, plan, units=units)

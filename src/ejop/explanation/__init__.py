@@ -1,6 +1,7 @@
 """What an answer depends on: how far it changes with each column."""
 
 from ejop.explanation._changes import ROWS, ColumnChanges, column_changes
+from ejop.explanation._directions import Directions, Interactions, strengths_of
 from ejop.explanation._importances import FEWEST, GROUPS, Importances, deleted_groups
 from ejop.explanation._models import explain, importances
 from ejop.explanation._result import Explanation, number_of, shown_rows
@@ -12,8 +13,10 @@ __all__ = [
     "ORDERS",
     "ROWS",
     "ColumnChanges",
+    "Directions",
     "Explanation",
     "Importances",
+    "Interactions",
     "column_changes",
     "contributions",
     "deleted_groups",
@@ -22,4 +25,5 @@ __all__ = [
     "importances",
     "number_of",
     "shown_rows",
+    "strengths_of",
 ]

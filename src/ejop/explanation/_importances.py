@@ -18,6 +18,8 @@ GROUPS = 10
 FEWEST = 4
 #: rows that are refitted, at the most: of more a sample, whose errors are scaled
 MOST_ROWS = 1500
+#: draws that tell how sure ranks are
+DRAWS = 2000
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,9 @@ class Importances:
     stderr : ndarray of shape (n_columns,)
     refits : ndarray of shape (n_groups, n_columns)
         Shares without each group of rows.
+    p_values : ndarray of shape (n_columns,) or None
+        Of "this column carries nothing", see :func:`ejop.theory.column_test`; None where no
+        permutations were asked for.
 
     Examples
     --------
@@ -52,28 +57,31 @@ class Importances:
     values: NDArray
     stderr: NDArray
     refits: NDArray
+    p_values: NDArray | None = None
 
     def interval(self, coverage: float = 0.9) -> NDArray:
         """Bounds of each share, (n_columns, 2), within 0 and 1."""
-        if not 0 < coverage < 1:
-            raise ValueError(f"`coverage` must lie between 0 and 1, got {coverage!r}.")
-        reach = student.ppf((1 + coverage) / 2, len(self.refits) - 1) * self.stderr
-        return np.clip(np.stack([self.values - reach, self.values + reach], axis=1), 0, 1)
+        return bounds(self.values, self.stderr, len(self.refits), coverage)
 
     def ranks(self) -> NDArray:
         """Rank of each column, 1 for the largest share."""
-        order = np.argsort(-self.values, kind="stable")
-        found = np.empty(len(order), dtype=int)
-        found[order] = np.arange(1, len(order) + 1)
-        return found
+        return _ranks(self.values)
 
     def sureness(self) -> NDArray:
-        """Share of the refits in which a column has the same rank."""
-        refits = np.argsort(np.argsort(-self.refits, axis=1, kind="stable"), axis=1) + 1
-        return (refits == self.ranks()).mean(0)
+        """How probable it is that a column keeps its rank in another sample, (n_columns,).
+
+        Refits without a tenth of the rows differ far less than samples do. So the ranks are those
+        of normal draws around the shares, with the standard errors and as the refits vary together.
+        """
+        apart = self.refits - self.refits.mean(0)
+        spread = np.sqrt((apart**2).sum(0))
+        apart = apart * np.divide(self.stderr, spread, out=np.zeros_like(spread), where=spread > 0)
+        steps = np.random.default_rng(0).normal(size=(DRAWS, len(apart)))
+        return (_ranks(self.values + steps @ apart) == self.ranks()).mean(0)
 
     def frame(self, coverage: float = 0.9) -> Any:
-        """A table with the largest share first: column, importance, stderr, low, high, rank, sure.
+        """A table with the largest share first: column, importance, stderr, low, high, rank, sure,
+        and p_value where permutations were asked for.
 
         Returns
         -------
@@ -91,7 +99,22 @@ class Importances:
             "rank": self.ranks(),
             "sure": self.sureness(),
         }
+        if self.p_values is not None:
+            columns["p_value"] = self.p_values
         return pandas.DataFrame(columns).sort_values("rank", ignore_index=True)
+
+
+def bounds(values: NDArray, stderr: NDArray, n_groups: int, coverage: float) -> NDArray:
+    """Bounds of shares from refits without each of some groups, (..., 2), within 0 and 1."""
+    if not 0 < coverage < 1:
+        raise ValueError(f"`coverage` must lie between 0 and 1, got {coverage!r}.")
+    reach = student.ppf((1 + coverage) / 2, n_groups - 1) * stderr
+    return np.clip(np.stack([values - reach, values + reach], axis=-1), 0, 1)
+
+
+def _ranks(values: NDArray) -> NDArray:
+    """Ranks along the last axis, 1 for the largest."""
+    return np.argsort(np.argsort(-values, axis=-1, kind="stable"), axis=-1) + 1
 
 
 def deleted_groups(
@@ -101,7 +124,7 @@ def deleted_groups(
     n_groups: int,
     rng: np.random.Generator,
 ) -> tuple[NDArray, NDArray]:
-    """Shares without each group of rows, and the standard error that they tell of.
+    """Shares without each group of rows, and the standard error that they tell of, of any shape.
 
     Parameters
     ----------

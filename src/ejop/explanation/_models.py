@@ -99,7 +99,7 @@ def explain(
     return _chosen(model, _with_rows(found, X), output)
 
 
-def importances(model: Any, n_groups: int | None = None) -> Importances:
+def importances(model: Any, n_groups: int | None = None, n_permutations: int = 0) -> Importances:
     """Importances of the columns of a fitted predictor, with error bars; the same as
     ``model.importances()``.
 
@@ -108,6 +108,9 @@ def importances(model: Any, n_groups: int | None = None) -> Importances:
     model : fitted EJOPClassifier or EGOPRegressor, or a pipeline that ends in one
     n_groups : int, optional
         Groups of rows that are left out in turn; ten by default.
+    n_permutations : int, default=0
+        Fits a column that tell its p-value, see :func:`ejop.theory.column_test`; 99 make values
+        from 0.01 on.
 
     Returns
     -------
@@ -119,7 +122,7 @@ def importances(model: Any, n_groups: int | None = None) -> Importances:
             f"{type(last).__name__} cannot be fitted again in closed form; pass a fitted "
             "EJOPClassifier or EGOPRegressor, or use sklearn.inspection.permutation_importance."
         )
-    return last.importances(n_groups)
+    return last.importances(n_groups, n_permutations=n_permutations)
 
 
 def _walked(ask: Callable[[Any], NDArray], starts: Any, ends: Any, order: NDArray) -> NDArray:

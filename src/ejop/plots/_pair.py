@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ejop.explanation import strengths_of
 from ejop.plots.fitted import Fitted, fitted
 from ejop.plots.shares import shares_of
 from ejop.plots.style import AMOUNTS, Display, name_ticks, pandas, panels
@@ -39,6 +40,8 @@ class PairDisplay(Display):
         Of the columns.
     n_columns : int, optional
         Columns there are, where fewer are given.
+    stderr : array-like of shape (n_columns, n_columns), optional
+        Standard errors of the strengths.
 
     Attributes
     ----------
@@ -57,7 +60,12 @@ class PairDisplay(Display):
     """
 
     def __init__(
-        self, strengths: ArrayLike, names: Sequence[str], *, n_columns: int | None = None
+        self,
+        strengths: ArrayLike,
+        names: Sequence[str],
+        *,
+        n_columns: int | None = None,
+        stderr: ArrayLike | None = None,
     ) -> None:
         self.strengths = np.asarray(strengths, dtype=np.float64)
         self.names = [str(name) for name in names]
@@ -70,6 +78,12 @@ class PairDisplay(Display):
         if n < 2:
             raise ValueError(f"pairs need two columns, and there is {n}.")
         self.n_columns = n if n_columns is None else n_columns
+        self.stderr = None if stderr is None else np.asarray(stderr, dtype=np.float64)
+        if self.stderr is not None and self.stderr.shape != (n, n):
+            raise ValueError(
+                f"`stderr` has shape {self.stderr.shape} and `strengths` ({n}, {n}); one error a "
+                "pair is expected."
+            )
 
     @classmethod
     def from_estimator(
@@ -78,6 +92,7 @@ class PairDisplay(Display):
         *,
         feature_names: Sequence[str] | None = None,
         top: int = 12,
+        errors: bool = False,
         ax: Any = None,
     ) -> PairDisplay:
         """Draw the pairs of the columns that matter most.
@@ -90,6 +105,8 @@ class PairDisplay(Display):
             Those the estimator has seen by default.
         top : int, default=12
             Columns drawn, those of largest importance.
+        errors : bool, default=False
+            With standard errors over refits, which kernel machines have: see ``interactions()``.
         ax : matplotlib.axes.Axes, optional
 
         Returns
@@ -107,12 +124,12 @@ class PairDisplay(Display):
         if len(order) < 2:
             raise ValueError("pairs need two columns, and the model uses one.")
         names = [source.columns[j] for j in order]
-        return cls(
-            strengths_of(scaled_matrix(source), groups, order), names, n_columns=len(used)
-        ).plot(ax)
+        strengths = strengths_of(scaled_matrix(source), groups, order)
+        stderr = _errors(source.model, np.searchsorted(used, order)) if errors else None
+        return cls(strengths, names, n_columns=len(used), stderr=stderr).plot(ax)
 
     def frame(self) -> Any:
-        """Table of the pairs: first, second, strength.
+        """Table of the pairs: first, second, strength, and stderr where errors are known.
 
         Returns
         -------
@@ -121,13 +138,14 @@ class PairDisplay(Display):
         first, second = np.triu_indices(len(self.names), 1)
         values = self.strengths[first, second]
         order = np.argsort(-values, kind="stable")
-        return pandas().DataFrame(
-            {
-                "first": [self.names[i] for i in first[order]],
-                "second": [self.names[i] for i in second[order]],
-                "strength": values[order],
-            }
-        )
+        columns: dict[str, Any] = {
+            "first": [self.names[i] for i in first[order]],
+            "second": [self.names[i] for i in second[order]],
+            "strength": values[order],
+        }
+        if self.stderr is not None:
+            columns["stderr"] = self.stderr[first, second][order]
+        return pandas().DataFrame(columns)
 
     def plot(self, ax: Any = None) -> PairDisplay:
         """Draw on new axes or on those given.
@@ -154,14 +172,27 @@ class PairDisplay(Display):
         if n <= WRITTEN:
             for i, j in zip(*np.nonzero(~np.ma.getmaskarray(table)), strict=True):
                 shade = "white" if table[i, j] < 0.5 else "black"
-                self.ax_.text(
-                    j, i, f"{table[i, j]:.2f}", ha="center", va="center", color=shade, fontsize=8
-                )
+                told = f"{table[i, j]:.2f}"
+                if self.stderr is not None:
+                    told += f"\n±{self.stderr[i + 1, j]:.2f}"
+                size = 8 if self.stderr is None else 6.5
+                self.ax_.text(j, i, told, ha="center", va="center", color=shade, fontsize=size)
         self.ax_.spines[:].set_visible(False)
         self.figure_.colorbar(image, ax=self.ax_, label="strength, 1: along one direction")
         some = f", {n} of {self.n_columns}" if n < self.n_columns else ""
         self.ax_.set_title(f"Columns that change the answer together{some}")
         return self
+
+
+def _errors(model: Any, columns: NDArray) -> NDArray:
+    """Standard errors of the strengths between some of the used columns."""
+    if not hasattr(model, "interactions"):
+        raise ValueError(
+            f"{type(model).__name__} cannot be fitted again in closed form, and its pairs have no "
+            "errors; use errors=False."
+        )
+    found: NDArray = model.interactions().stderr[np.ix_(columns, columns)]
+    return found
 
 
 def scaled_matrix(source: Fitted) -> NDArray:
@@ -177,29 +208,3 @@ def scaled_matrix(source: Fitted) -> NDArray:
     units = np.divide(shares, diagonal, out=np.zeros(len(diagonal)), where=diagonal > 0)
     root = np.sqrt(units)
     return root[:, None] * M * root
-
-
-def strengths_of(B: NDArray, groups: NDArray, columns: NDArray) -> NDArray:
-    """Strength of each pair of columns, (n_columns, n_columns).
-
-    Parameters
-    ----------
-    B : ndarray of shape (n_features, n_features)
-    groups : ndarray of shape (n_features,)
-        Column of each feature.
-    columns : ndarray of shape (n_columns,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ejop.plots._pair import strengths_of
-    >>> strengths_of(np.array([[4.0, 1.0], [1.0, 1.0]]), np.array([0, 1]), np.array([0, 1]))
-    array([[1. , 0.5],
-           [0.5, 1. ]])
-    """
-    member = np.equal.outer(groups, columns).astype(np.float64)
-    norms = np.sqrt(member.T @ B**2 @ member)
-    own = np.sqrt(np.diag(norms))
-    whole = np.outer(own, own)
-    found = np.divide(norms, whole, out=np.zeros_like(norms), where=whole > 0)
-    return np.clip(found, 0, 1)

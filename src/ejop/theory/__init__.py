@@ -34,10 +34,18 @@ from ejop.theory.bounds import (
     sin_theta_bound,
     sum_bound,
 )
-from ejop.theory.dimension import DirectionTest, SubspaceTest, direction_test, subspace_test
+from ejop.theory.dimension import (
+    ColumnTest,
+    DirectionTest,
+    SubspaceTest,
+    column_test,
+    direction_test,
+    subspace_test,
+)
 from ejop.theory.rates import Rates, rates
 
 __all__ = [
+    "ColumnTest",
     "Constants",
     "DirectionTest",
     "GradientTerms",
@@ -45,6 +53,7 @@ __all__ = [
     "Rates",
     "SubspaceTest",
     "boundary_mass",
+    "column_test",
     "concentration",
     "davis_kahan",
     "direction_test",

@@ -45,6 +45,28 @@ class DirectionTest:
 
 
 @dataclass(frozen=True)
+class ColumnTest:
+    """Permutation tests of "this column carries nothing".
+
+    Attributes
+    ----------
+    columns : ndarray of shape (n_columns,)
+        Their numbers among the groups.
+    statistics : ndarray of shape (n_columns,)
+        Sum of the mean squared derivatives of the features of each.
+    permuted : ndarray of shape (n_permutations, n_columns)
+        The same with these features shuffled.
+    p_values : ndarray of shape (n_columns,)
+        (1 + permuted statistics at or above) / (1 + permutations).
+    """
+
+    columns: NDArray
+    statistics: NDArray
+    permuted: NDArray
+    p_values: NDArray
+
+
+@dataclass(frozen=True)
 class SubspaceTest:
     """What :func:`subspace_test` found.
 
@@ -280,17 +302,91 @@ def direction_test(
             f"`directions` has shape {V.shape}; ({X.shape[1]}, n_directions) without zero columns "
             "was expected."
         )
+    V = V / lengths
+    spans = [v[:, None] for v in V.T]
+    return DirectionTest(V, *_tested(estimator, X, y, spans, n_permutations, rng, adjust))
+
+
+@computing
+def column_test(
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    estimator: Any = None,
+    adjust: bool = True,
+    n_permutations: int = 99,
+    random_state: Any = None,
+) -> ColumnTest:
+    """Permutation test of "this column carries nothing", for each column.
+
+    It is :func:`direction_test` along each axis. Features that were prepared from one column, as
+    the levels of a category, are shuffled together; the statistic is the sum of their mean squared
+    derivatives. It takes ``n_permutations`` fits a column, on half of the rows unless all settings
+    of the estimator are given as numbers.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+    groups : array-like of int, shape (n_features,), optional
+        Column of each feature; each feature is a column by default.
+    estimator : EJOP or EGOP, optional
+    adjust : bool, default=True
+        Keep the linear part of a column given the others, see :func:`direction_test`.
+    n_permutations : int, default=99
+    random_state : int, RandomState instance or None, default=None
+
+    Returns
+    -------
+    test : ColumnTest
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ejop import EJOP
+    >>> from ejop.theory import column_test
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(150, 3))
+    >>> fixed = EJOP(bandwidth=1.0)
+    >>> test = column_test(X, X[:, 0] > 0, estimator=fixed, n_permutations=19, random_state=0)
+    >>> bool(test.p_values[0] == 0.05), bool((test.p_values[1:] > 0.05).all())
+    (True, True)
+    """
+    rng = check_random_state(random_state)
+    estimator = _default_estimator(estimator, y, rng)
+    X, y = np.asarray(X, dtype=float), np.asarray(y)
+    numbers = np.arange(X.shape[1]) if groups is None else np.asarray(groups)
+    if numbers.shape != (X.shape[1],):
+        raise ValueError(
+            f"`groups` has shape {numbers.shape}; the column of each of the {X.shape[1]} features "
+            "was expected."
+        )
+    columns, axes = np.unique(numbers), np.eye(X.shape[1])
+    spans = [axes[:, numbers == column] for column in columns]
+    return ColumnTest(columns, *_tested(estimator, X, y, spans, n_permutations, rng, adjust))
+
+
+def _tested(
+    estimator: Any,
+    X: NDArray,
+    y: NDArray,
+    spans: list[NDArray],
+    n_permutations: int,
+    rng: Any,
+    adjust: bool,
+) -> tuple[NDArray, NDArray, NDArray]:
+    """Statistics (n_spans,), the same after shuffling (n_permutations, n_spans), and p-values."""
     if "auto" in _settings(estimator):
         chooser, X, y = _halves(estimator, X, y, rng)
         estimator = settled(clone(estimator).fit(*chooser))
-    V = V / lengths
     parts = [
-        _shuffle(estimator, X, y, v[:, None], partial(_energy, v), n_permutations, rng, adjust)
-        for v in V.T
+        _shuffle(estimator, X, y, W, partial(_energy, W), n_permutations, rng, adjust)
+        for W in spans
     ]
     observed = np.array([statistic for statistic, _ in parts])
     permuted = np.column_stack([values for _, values in parts])
-    return DirectionTest(V, observed, permuted, _p_values(observed, permuted))
+    return observed, permuted, _p_values(observed, permuted)
 
 
 def settled(fitted: OuterProductEstimator) -> OuterProductEstimator:
@@ -424,9 +520,9 @@ def _shuffle(
     return of(X), np.array([of(kept + residual[order] @ W.T) for order in orders])
 
 
-def _energy(v: NDArray, M: NDArray) -> float:
-    """Mean squared derivative along v."""
-    return float(v @ M @ v)
+def _energy(W: NDArray, M: NDArray) -> float:
+    """Sum of the mean squared derivatives along the columns of W."""
+    return float(np.trace(W.T @ M @ W))
 
 
 def _eigenvalue(r: int, M: NDArray) -> float:
