@@ -17,10 +17,8 @@ import os
 import traceback
 import warnings
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +27,7 @@ from benchmarks.common import log, side_by_side
 from benchmarks.explain_page import PAGE, page
 from benchmarks.explain_sets import ORDERS, adds, deletion
 from benchmarks.load import Elsewhere
-from benchmarks.predictor import append, commit, rounded
+from benchmarks.predictor import append, commit, rounded, versions
 from benchmarks.predictor_data import SUITE
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "lightgbm", "shap")
@@ -48,23 +46,14 @@ def newest(part: str) -> list[Job]:
     return records(found[-1]) if found else []
 
 
-def installed(packages: Iterable[str]) -> dict[str, str]:
-    """Versions of the packages that are there; not every part needs all of them."""
-    found = {}
-    for package in packages:
-        with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
-
-
 def run_all(part: str, jobs: Iterable[Job], work: Callable[..., Job], workers: int) -> None:
     """Run the jobs that are not among the lines of today, each a line of its own."""
     date, now = f"{datetime.now(UTC):%Y-%m-%d}", commit()
     path = report.RESULTS / f"{date}-explain-{part}.jsonl"
     there = records(path)
     if not there:
-        versions = report.versions() | installed(PACKAGES)
-        append({"date": date, "machine": report.machine(), "versions": versions}, path)
+        found = report.versions() | versions(PACKAGES)
+        append({"date": date, "machine": report.machine(), "versions": found}, path)
     left = [job for job in jobs if not any(job.items() <= line.items() for line in there)]
     for job, found in side_by_side(partial(attempt, work), left, workers, cores=1):
         append({**job, **found, "commit": now}, path)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import make_pipeline
@@ -191,6 +192,10 @@ def test_frames_have_names_values_and_outputs(classes, real):
     assert real.explain(X).frame().columns[0] == "base"
     both = classes.explain(X, output="all").frame("polars")
     assert isinstance(both, pl.DataFrame)
+    follows = clone(real).set_output(transform="polars").fit(*table(60, 0))
+    assert isinstance(follows.explain(X).frame(), pl.DataFrame)
+    assert isinstance(follows.why_near(X[:1], X).frame(), pl.DataFrame)
+    assert isinstance(follows.explain(X).frame("pandas"), pd.DataFrame)
     assert both.shape == (10, 8)
     assert both["output"].to_list() == ["no", "yes"] * 5
     assert classes.explain(X).rows[0, 0] == X["sex"][0]
@@ -348,11 +353,11 @@ def test_columns_that_are_not_used_have_no_evidence():
 def test_directions_have_errors_that_other_draws_confirm():
     def draw(seed):
         rng = np.random.default_rng(seed)
-        X = rng.normal(size=(150, 3))
-        y = 2 * (X[:, 0] + X[:, 1]) + np.abs(X[:, 2]) + rng.normal(size=150)
-        return EGOPRegressor(RidgeRule(2, n_rounds=0), random_state=0).fit(X, y).directions()
+        X = rng.normal(size=(100, 3))
+        y = 2 * (X[:, 0] + X[:, 1]) + X[:, 2] ** 2 + rng.normal(size=100)
+        return EGOPRegressor(RidgeRule(3), random_state=0).fit(X, y).directions()
 
-    found = [draw(seed) for seed in range(12)]
+    found = [draw(seed) for seed in range(10)]
     told = np.mean([one.stderr[0] for one in found])
     assert 0.5 < told / np.std([one.shares[0] for one in found], ddof=1) < 2
     truth = np.array([1, 1, 0]) / np.sqrt(2)
@@ -361,13 +366,7 @@ def test_directions_have_errors_that_other_draws_confirm():
     frame = found[0].frame()
     assert frame["share"].sum() == pytest.approx(1)
     assert ((frame["low"] <= frame["share"]) & (frame["share"] <= frame["high"])).all()
-    assert set(frame["columns"][0].split(", ")[0].split()) <= {
-        "x0",
-        "x1",
-        "+0.70",
-        "+0.71",
-        "+0.72",
-    }
+    assert frame["columns"][0].startswith(("x0 +0.", "x1 +0."))
 
 
 def test_interactions_are_those_of_the_display_with_errors(classes):

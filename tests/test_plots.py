@@ -753,3 +753,14 @@ def test_importing_needs_no_matplotlib_and_drawing_says_how_to_get_it():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'ejop[plot]'" in done.stdout
+
+
+def test_marks_stand_out_from_a_dark_background():
+    from matplotlib import colors
+
+    found = Explanation(np.array([[0.3, -0.1]]), np.array([0.5]), np.array([0.7]), ["a", "b"])
+    with plt.style.context("dark_background"):
+        ax = AnswerDisplay.from_explanation(found, row=0).ax_
+        marks = [line for line in ax.lines if line.get_marker() == "D"]
+        assert len(marks) == 2
+        assert all(colors.to_rgb(mark.get_color()) == (1, 1, 1) for mark in marks)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing._data import _handle_zeros_in_scale, _is_constant_feature
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_sample_weight, _check_y
 
 try:
@@ -47,6 +48,7 @@ __all__ = [
     "fit_context",
     "has_constant_columns",
     "scale_without_zeros",
+    "table_library",
     "take_rows",
     "tells_of_missing_values",
     "with_callbacks",
@@ -61,6 +63,12 @@ take_rows = _safe_indexing
 has_constant_columns = _is_constant_feature
 #: scales to divide by, ones where a column is constant
 scale_without_zeros = _handle_zeros_in_scale
+
+
+def table_library(estimator: Any) -> str:
+    """Library of the tables that an estimator gives: as ``set_output`` says, else pandas."""
+    found = _get_output_config("transform", estimator)["dense"]
+    return "polars" if found == "polars" else "pandas"
 
 
 def check_sample_weight(sample_weight: Any, X: Any, **checks: Any) -> NDArray:

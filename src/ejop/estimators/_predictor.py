@@ -22,6 +22,7 @@ from ejop._sklearn import (
     Interval,
     StrOptions,
     check_sample_weight,
+    table_library,
     take_rows,
     tells_of_missing_values,
     with_callbacks,
@@ -782,7 +783,9 @@ class Predictor(Refits, LinearMetricEstimator):
         values = found[:, :, places] * shares[:, None]
         values = values if levels else self._by_column(values)
         names = self.prepared_names() if levels else self._column_names(values.shape[2])
-        whole = Explanation(values, base, self._answers(Z), list(map(str, names)))
+        whole = Explanation(
+            values, base, self._answers(Z), list(map(str, names)), library=table_library(self)
+        )
         return self._explained(replace(whole, rows=shown_rows(X, whole, levels)), output)
 
     def _walked(
@@ -837,7 +840,7 @@ class Predictor(Refits, LinearMetricEstimator):
 
     def _baselines(self, baseline: Any) -> NDArray:
         """Scaled rows that contributions begin from, (n_baselines, n_prepared)."""
-        if not isinstance(baseline, str):
+        if not isinstance(baseline, str) and baseline is not None:
             return self._scaled_rows(baseline)
         if baseline == "mean":
             return np.asarray(self._center, dtype=np.float64)[None]
@@ -879,7 +882,8 @@ class Predictor(Refits, LinearMetricEstimator):
         there = project(apart, self.components_)
         shares = self._by_column(apart * (there @ self.components_))
         names = list(map(str, self._column_names(shares.shape[1])))
-        return Explanation(shares, np.zeros(len(apart)), (there**2).sum(1), names)
+        base, library = np.zeros(len(apart)), table_library(self)
+        return Explanation(shares, base, (there**2).sum(1), names, library=library)
 
     def _mapped(self, X: ArrayLike) -> NDArray:
         return project(self.scale_rows(X), self.components_)

@@ -70,7 +70,7 @@ class Refits:
             turned = 1 - (vectors[:, ::-1][:, :r] * V[:, :r]).sum(0) ** 2
             return np.stack([values[::-1][:r] / (values.sum() or 1.0), turned])
 
-        refits, error = self._without_groups(lambda f: told(self._outer_product(f)), n_groups)
+        refits, error = self._metrics_without_groups(told, n_groups)
         shares = told(self.metric_estimator_.outer_product_)[0]
         # the mean square of a turn, where stderr is that of a share about its mean
         turned = refits[:, 1].sum(0) * (len(refits) - 1) / len(refits)
@@ -101,7 +101,7 @@ class Refits:
         def strengths(M: NDArray) -> NDArray:
             return strengths_of(root[:, None] * M * root, groups, used)
 
-        found, error = self._without_groups(lambda f: strengths(self._outer_product(f)), n_groups)
+        found, error = self._metrics_without_groups(strengths, n_groups)
         values = strengths(self.metric_estimator_.outer_product_)
         every = self._column_names(rows.shape[1])
         names = [str(every[j]) for j in used]
@@ -132,6 +132,24 @@ class Refits:
             refits, error = deleted_groups(self.rule_.refitted, shares, n, n_groups, rng)
         # of all rows the function holds some
         return refits, error * np.sqrt(n / self.rule_.function_.summary_.n)
+
+    def _metrics_without_groups(
+        self, told: Callable[[NDArray], NDArray], n_groups: int | None
+    ) -> tuple[NDArray, NDArray]:
+        """What is told of outer products without each group, and the standard errors.
+
+        Derivatives depend on bandwidths far more than values do. What another choice of settings
+        would give is told by the machines of the average, which have settings of their own.
+        """
+        refits, error = self._without_groups(lambda f: told(self._outer_product(f)), n_groups)
+        every = self.rule_.function_
+        alone = [copy(every) for _ in every.members_]
+        for one, member in zip(alone, every.members_, strict=True):
+            one.members_ = [member]
+        if len(alone) > 1:
+            apart = np.array([told(self._outer_product(one)) for one in alone]).std(0, ddof=1)
+            error = np.hypot(error, apart / np.sqrt(len(alone)))
+        return refits, error
 
     def _outer_product(self, function: Any) -> NDArray:
         """Of a function of scaled rows, as that of the fit is made."""

@@ -19,7 +19,8 @@ class Directions:
     """Directions along which the answer changes, with standard errors.
 
     f is fitted again without each group of rows in turn, at the settings that were chosen, and so
-    is its outer product.
+    is its outer product. How far the machines of the average differ, which have settings of their
+    own, joins the errors.
 
     Attributes
     ----------
@@ -105,11 +106,11 @@ class Interactions:
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from sklearn.datasets import load_diabetes
     >>> from ejop import EGOPRegressor
-    >>> X = np.random.default_rng(0).normal(size=(200, 3))
-    >>> found = EGOPRegressor(random_state=0).fit(X, X[:, 0] - X[:, 1]).interactions()
-    >>> found.frame().columns.tolist()
+    >>> rows, target = load_diabetes(return_X_y=True, as_frame=True)
+    >>> machines = EGOPRegressor(random_state=0).fit(rows, target)
+    >>> machines.interactions().frame().columns.tolist()
     ['first', 'second', 'strength', 'stderr', 'low', 'high']
     """
 

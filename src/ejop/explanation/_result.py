@@ -36,6 +36,8 @@ class Explanation:
         one real target.
     rows : ndarray of object, shape (n_rows, n_columns), or None
         Values of the columns, to show beside their contributions.
+    library : {"pandas", "polars"}
+        Of the tables; a predictor's is what ``set_output`` says.
 
     Examples
     --------
@@ -55,6 +57,7 @@ class Explanation:
     names: list[str]
     outputs: Sequence[Any] = ()
     rows: NDArray | None = None
+    library: str = "pandas"
 
     @property
     def error(self) -> NDArray:
@@ -87,12 +90,13 @@ class Explanation:
             outputs=[self.outputs[output]] * len(self) if len(self.outputs) else (),
         )
 
-    def frame(self, library: str = "pandas") -> Any:
+    def frame(self, library: str | None = None) -> Any:
         """A table with a row for each row, and for each of several outputs.
 
         Parameters
         ----------
-        library : {"pandas", "polars"}, default="pandas"
+        library : {"pandas", "polars"}, optional
+            That of the explanation by default.
 
         Returns
         -------
@@ -100,6 +104,7 @@ class Explanation:
             Columns "output" (for classes and several targets), "base", those of the table, and
             "answer".
         """
+        library = self.library if library is None else library
         if library not in ("pandas", "polars"):
             raise ValueError(f"`library`={library!r} must be 'pandas' or 'polars'.")
         n, c = len(self), self.values.shape[1] if self.values.ndim == 3 else 1

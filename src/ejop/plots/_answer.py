@@ -18,7 +18,7 @@ from ejop.plots.explained import (
     readings_of,
     row_number,
 )
-from ejop.plots.style import BLACK, BLUE, GRAY, ORANGE, Display, label, pandas, panels, quiet_grid
+from ejop.plots.style import BLUE, GRAY, ORANGE, Display, ink, label, pandas, panels, quiet_grid
 from ejop.plots.values import Reading, number_text
 
 #: of the span of the bars: beyond their ends, for the numbers
@@ -290,7 +290,7 @@ class AnswerDisplay(Display):
         self.ax_.axvline(self.base, color=GRAY, lw=0.8, ls=":", zorder=0)
         self.ax_.plot([self.base] * 2, [0, 0.67], color=GRAY, lw=0.8)
         for place, x in ((0, self.base), (last, self.answer)):
-            self.ax_.plot(x, place, "D", color=BLACK, ms=6)
+            self.ax_.plot(x, place, "D", color=ink(self.ax_), ms=6)
             self.ax_.text(
                 x + 0.025 * span, place, number_text(x), ha="left", va="center", fontweight="bold"
             )

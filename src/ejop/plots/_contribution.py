@@ -230,7 +230,7 @@ class ContributionDisplay(Display):
         """Points of one column; None where none has a colour."""
         (x, y), shade = self.line(place), self.readings[self.order[place]].low_to_high()
         size = float(np.clip(4500 / max(len(x), 1), 9, 26))
-        style = {"s": size, "linewidths": 0.3, "edgecolors": "#5b5b5b", "zorder": 2}
+        style = {"s": size, "linewidths": 0.3, "edgecolors": GRAY, "zorder": 2}
         plain = np.isnan(shade)
         self.ax_.scatter(x[plain], y[plain], color=GRAY, alpha=0.75, **style)
         if plain.all():

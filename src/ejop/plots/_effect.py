@@ -22,7 +22,7 @@ from ejop.plots.explained import (
     slopes,
 )
 from ejop.plots.points import strip, thinned
-from ejop.plots.style import BLACK, BLUE, GRAY, ORANGE, Display, label, pandas, panels, quiet_grid
+from ejop.plots.style import BLUE, GRAY, ORANGE, Display, ink, label, pandas, panels, quiet_grid
 from ejop.plots.values import Reading, dates_of
 
 #: slopes drawn, and half the length of each as a share of the axes
@@ -321,7 +321,8 @@ class EffectDisplay(Display):
             self.ax_.scatter(x, strip(len(x), place), s=size, color=BLUE, alpha=0.5, linewidths=0)
             low, middle, high = np.quantile(x, [0.25, 0.5, 0.75])
             self.ax_.plot([low, high], [place, place], color=ORANGE, lw=4, solid_capstyle="butt")
-            self.ax_.plot([middle] * 2, [place - 0.32, place + 0.32], color=BLACK, lw=1.6)
+            ends = [place - 0.32, place + 0.32]
+            self.ax_.plot([middle] * 2, ends, color=ink(self.ax_), lw=1.6)
         names = [f"{label(name, 22)} ({len(rows)})" for name, rows in lines]
         self.ax_.set_yticks(np.arange(len(lines)), names)
         self.ax_.set_ylim(len(lines) - 0.4, -0.6)

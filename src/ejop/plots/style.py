@@ -37,6 +37,11 @@ class Display:
         self.ax_ = axes.flat[0] if axes.size == 1 else axes
 
 
+def ink(ax: Any) -> Any:
+    """Colour of what is written beside axes, for marks that a dark background would hide."""
+    return ax.xaxis.label.get_color()
+
+
 def pandas() -> Any:
     """The pandas module, or an error that says how to get it."""
     try:

@@ -124,12 +124,19 @@ def value_text(value: Any) -> str:
 
 
 def number_text(value: float, signed: bool = False) -> str:
-    """A number of four digits, whole ones whole; no powers of ten where they can be helped."""
+    """A number of four digits, whole ones whole; no powers of ten where they can be helped.
+
+    Examples
+    --------
+    >>> from ejop.plots.values import number_text
+    >>> number_text(0.25), number_text(-8563.2, signed=True), number_text(136089.4)
+    ('0.25', '-8563', '136089')
+    """
     sign = "+" if signed else ""
     size = abs(value)
     if value == 0 or not np.isfinite(value):
         return f"{value:g}" if value else "0"
-    if size < 1e9 and (value == round(value) or size >= 1e4):
+    if size < 1e9 and (value == round(value) or size >= (1e3 if signed else 1e4)):
         return f"{round(value):{sign}d}"
     return f"{value:{sign}.{3 if signed else 4}g}"
 
