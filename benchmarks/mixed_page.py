@@ -57,9 +57,12 @@ def per_set(
         found = {m: values(runs, name, m, field) for m in methods}
         means = {m: np.mean(v) for m, v in found.items() if v and m != SHELL}
         best = min(means, key=lambda m: means[m]) if means else None
-        cells = [
-            f"**{spread(v, form)}**" if m == best else spread(v, form) for m, v in found.items()
-        ]
+        most = len(found["ours"])
+        told = {
+            m: spread(v, form) + (f" ({len(v)} splits)" if 0 < len(v) < most else "")
+            for m, v in found.items()
+        }
+        cells = [f"**{text}**" if m == best else text for m, text in told.items()]
         lines.append([name, str(len(found["ours"])), *cells])
     return markdown(["set", "splits", *(TITLES[m] for m in methods)], lines)
 
@@ -148,7 +151,7 @@ def page(records: Records) -> str:
         *chances(runs, methods, compared),
         *closing(runs, methods),
         *section("What ran"),
-        *origin(records, "ordinary"),
+        *origin(records, "ordinary (those of the command line: the lowest)"),
         "",
         *section("Faults and warnings"),
         *troubles(records, runs.faults),
@@ -232,4 +235,8 @@ def shell_line(runs: Runs, methods: list[str]) -> list[str]:
     if SHELL not in methods:
         return []
     over, n = runs.ratio(SHELL, "ours", list(SETS), "error")
-    return [f"The command line over ours in Python, {n} sets: {number(over, '.3f')}.", ""]
+    return [
+        f"The command line over ours in Python, {n} sets, on the splits of both: "
+        f"{number(over, '.3f')}.",
+        "",
+    ]
