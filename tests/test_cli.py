@@ -414,6 +414,39 @@ def test_all_doors_answer_as_python_does(source, task, call, tmp_path, monkeypat
             np.testing.assert_allclose(found, expected, rtol=1e-9, err_msg=name)
 
 
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_a_predictor_that_python_saved_is_a_model(task, call, tmp_path, monkeypatch):
+    import skops.io
+
+    frame, new = mixed(), mixed(20, seed=1).rename(columns={"a": "y"})
+    frame = frame.rename(columns={"a": "y"})
+    y = (frame["y"].fillna(0) + (frame["code"] == "01") - frame["flag"]).to_numpy()
+    if task == "classification":
+        predictor = EJOPClassifier(random_state=0).fit(frame, np.where(y > 0, "yes", "no"))
+    else:
+        predictor = EGOPRegressor(random_state=0).fit(frame, y)
+    skops.io.dump(predictor, tmp_path / "m.skops")
+    expected = predictor.predict(new)
+    new.to_csv(tmp_path / "t.csv", index=False)
+    new.to_parquet(tmp_path / "t.parquet")
+    for name in ("t.csv", "t.parquet", "-"):
+        text = io.BytesIO(new.to_csv(index=False).encode())
+        monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=text))
+        place = name if name == "-" else tmp_path / name
+        code, out, err = call("predict", tmp_path / "m.skops", place)
+        assert code == 0, err
+        found = pd.read_csv(io.StringIO(out))["prediction"]
+        if task == "classification":
+            assert found.tolist() == expected.tolist()
+        else:
+            np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert call("inspect", tmp_path / "m.skops")[0] == 0
+    skops.io.dump(EJOPClassifier().fit(np.eye(4), [0, 1, 0, 1]), tmp_path / "array.skops")
+    code, _, err = call("predict", tmp_path / "array.skops", tmp_path / "t.csv")
+    assert code == 1
+    assert "nor an EJOPClassifier or EGOPRegressor that was fitted to a table" in err
+
+
 def test_fit_on_what_polars_wrote(call, tmp_path):
     frame = table().assign(label=lambda f: (f["label"] == "yes").where(f["label"].notna()))
     known, truth = frame["label"].notna().to_numpy(), frame["label"].eq(True).to_numpy()

@@ -26,6 +26,8 @@ from ejop.writing import replacing
 
 #: member of the archive that describes it; skops leaves it alone
 DESCRIPTION = "ejop.json"
+#: member that skops writes
+SCHEMA = "schema.json"
 
 
 @dataclass
@@ -251,6 +253,8 @@ def _digest(archive: zipfile.ZipFile) -> str:
 def load_model(path: Path) -> SavedModel:
     """Read a model file; nothing in it is run, and a type no model has is refused.
 
+    A predictor that was fitted to a table in Python and saved by ``skops.io.dump`` is one too.
+
     Raises
     ------
     ValueError
@@ -258,6 +262,8 @@ def load_model(path: Path) -> SavedModel:
         unpack to more than :func:`ejop.unpacking.unpacked_limit` allows.
     """
     about = _read_description(path)
+    if about is None:
+        return _from_python(path)
     found = about.get("format")
     if found != FORMAT:
         older = isinstance(found, int) and found < FORMAT
@@ -302,19 +308,60 @@ def _construct(path: Path) -> Any:
         return skops_io().load(path, trusted=sorted(allowed()))
 
 
-def _read_description(path: Path) -> dict[str, Any]:
+def _from_python(path: Path) -> SavedModel:
+    """A predictor that skops saved in Python, with the description that it can give itself."""
+    try:
+        odd = sorted(set(skops_io().get_untrusted_types(file=path)) - allowed())
+        predictor: Any = None if odd else _construct(path)
+    except Exception as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    if not _is_of_a_table(predictor):
+        raise ValueError(
+            f"{path} is no model that `ejop fit` saved, nor an EJOPClassifier or EGOPRegressor "
+            "that was fitted to a table with one target"
+        )
+    target = "y"
+    while target in predictor.preparer_.names_:
+        target += "_"
+    Y = predictor.rule_.targets_
+    classes = hasattr(predictor, "classes_")
+    y = predictor.classes_[Y.argmax(1)] if classes else Y[:, 0].astype(np.float64)
+    task = "classification" if classes else "regression"
+    training = TrainingTable(None, y, target, task, source=path.name)
+    model = SavedModel(predictor, describe(training, predictor.preparer_))
+    _check(model, path)
+    return model
+
+
+def _is_of_a_table(predictor: Any) -> bool:
+    from ejop import EGOPRegressor, EJOPClassifier
+    from ejop.columns import ColumnPreparer
+
+    if type(predictor) not in (EJOPClassifier, EGOPRegressor):
+        return False
+    if type(predictor.preparer_) is not ColumnPreparer or not hasattr(predictor, "rule_"):
+        return False
+    one = not isinstance(getattr(predictor, "classes_", None), list)
+    return one and (type(predictor) is EJOPClassifier or predictor.rule_.targets_.shape[1] == 1)
+
+
+def _read_description(path: Path) -> dict[str, Any] | None:
+    """What a model file says of itself; None of one that skops wrote in Python."""
     if not path.exists():
         raise ValueError(f"cannot read {path}: there is no such file")
     try:
         with parsing("model"), zipfile.ZipFile(path) as archive:
             sizes = [member.file_size for member in archive.infolist()]
             described = DESCRIPTION in archive.namelist()
+            plain = not described and SCHEMA in archive.namelist()
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} is no model that `ejop fit` saved") from error
     try:
         check_unpacked(sum(sizes), path.stat().st_size)
     except ValueError as error:
         raise ValueError(f"cannot read {path}: {error}") from error
+    if plain:
+        return None
     about = None
     if described:
         try:
