@@ -16,8 +16,10 @@ from scipy.stats import rankdata
 
 from benchmarks.common import ROOT
 from benchmarks.predictor import RESULTS, Key, read
-from benchmarks.predictor_data import FIRST_SEED, NINE, SETS, SUITE
-from benchmarks.predictor_methods import ABLATIONS, CARD, GRIDS, METHODS, PEERS
+from benchmarks.predictor_data import NINE, SETS, SUITE
+from benchmarks.predictor_methods import ABLATIONS, CARD, METHODS
+from ejop.experiments.suite.peers import GRIDS, PEERS
+from ejop.experiments.suite.splits import FIRST_SEED
 
 PAGE = ROOT / "docs" / "results" / "predictor.md"
 ROWS = 1500
