@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from http.client import HTTPException
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ejop.datasets import DataNotFound, folders
+from ejop.experiments.suite.frames import MISSING
 from ejop.experiments.suite.sets import MOST_ROWS, SMALLEST_CLASS, SuiteSet
 from ejop.experiments.suite.splits import targets, with_levels
 
@@ -47,8 +49,13 @@ def _fetched(one: SuiteSet) -> tuple[Any, NDArray]:
     from sklearn.datasets import fetch_openml
 
     assert one.openml is not None
-    wanted = {"target_column": one.openml.target} if one.openml.target else {}
-    found = fetch_openml(one.openml.name, version=one.openml.version, as_frame=True, **wanted)
+    # the parser of pandas stumbles over nominal values that are whole numbers
+    wanted: dict[str, Any] = {"version": one.openml.version, "parser": "liac-arff"}
+    if one.openml.target:
+        wanted["target_column"] = one.openml.target
+    with warnings.catch_warnings():  # each attempt that fails; the last one is told as an error
+        warnings.filterwarnings("ignore", "A network error|Invalid cache")
+        found = fetch_openml(one.openml.name, as_frame=True, **wanted)
     y = found.target
     kept = y.notna().to_numpy()
     return found.data[kept], y[kept].to_numpy()
@@ -72,7 +79,8 @@ def as_rows(table: Any) -> NDArray:
         if column.nunique(dropna=False) < 2:
             continue
         is_number = column.dtype.kind in "biuf"
-        codes = column if is_number else np.unique(column.astype(str), return_inverse=True)[1]
+        words = column.astype(object).where(column.notna(), MISSING)
+        codes = column if is_number else np.unique(words.astype(str), return_inverse=True)[1]
         columns.append(np.asarray(codes, dtype=np.float64))
         categorical.append(not is_number)
     return with_levels(np.column_stack(columns), np.array(categorical))

@@ -85,7 +85,7 @@ def on_tables(peer: Method, prepare: Callable[[], Any]) -> Method:
         first = prepare()
         fitted = peer(first.fit_transform(A), y, real)
         model = Pipeline([("prepare", first), ("model", fitted.model)])
-        return Fitted(model, fitted.chosen, None if real else model.predict_proba)
+        return Fitted(model, fitted.chosen, None if fitted.shares is None else model.predict_proba)
 
     return method
 

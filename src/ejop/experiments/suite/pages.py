@@ -116,8 +116,8 @@ def losses(board: Board) -> ResultTable:
     header = ["set", "splits", LABELS[FIRST], "lower, and by which method", "behind the lowest"]
     remark = (
         f"{LABELS[FIRST]} has the lowest error on {wins} of {wins + len(rows)} sets, ties "
-        f"included, and not on these {len(rows)}. With several splits the difference has the standard error of its "
-        "mean over them."
+        f"included, and not on these {len(rows)}. With several splits the difference has the "
+        "standard error of its mean over them."
     )
     return ResultTable(f"Every loss of {LABELS[FIRST]}", header, rows, [remark])
 
@@ -199,7 +199,7 @@ def tables(board: Board) -> list[ResultTable]:
     """All tables of the page after the picture."""
     seconds = (
         "Mean by the clock, searches included; what is compiled is compiled before. Other work on "
-        "the machine counts, so that seconds of all threads, below, are steadier."
+        f"the machine counts ({_busy(board)}), so that seconds of all threads, below, are steadier."
     )
     found = [
         pairs(board),
@@ -237,6 +237,15 @@ def tables(board: Board) -> list[ResultTable]:
         about_sets(board),
     ]
     return [table for table in found if table is not None and table.rows]
+
+
+def _busy(board: Board) -> str:
+    """How much else the machine did."""
+    loads = [run.settings["load"] for cell in board.cells.values() for run in cell.values()]
+    known = [load for load in loads if load is not None]
+    if not known:
+        return "its load is not known"
+    return f"load average as runs began: median {np.median(known):.1f}"
 
 
 def in_words(ranking: Ranking) -> str:
