@@ -78,13 +78,28 @@ def one_hot() -> Pipeline:
     return make_pipeline(Careful(categories=False), columns)
 
 
+class Prepared:
+    """A fitted model behind a fitted preparation."""
+
+    def __init__(self, first: Any, model: Any) -> None:
+        self.first, self.model = first, model
+
+    def predict(self, X: pd.DataFrame) -> NDArray:
+        """Classes, or targets."""
+        return self.model.predict(self.first.transform(X))
+
+    def predict_proba(self, X: pd.DataFrame) -> NDArray:
+        """Probabilities of classes, where the model gives them."""
+        return self.model.predict_proba(self.first.transform(X))
+
+
 def on_tables(peer: Method, prepare: Callable[[], Any]) -> Method:
     """A method of arrays on prepared tables."""
 
     def method(A: pd.DataFrame, y: NDArray, real: bool) -> Fitted:
         first = prepare()
         fitted = peer(first.fit_transform(A), y, real)
-        model = Pipeline([("prepare", first), ("model", fitted.model)])
+        model = Prepared(first, fitted.model)
         return Fitted(model, fitted.chosen, None if fitted.shares is None else model.predict_proba)
 
     return method

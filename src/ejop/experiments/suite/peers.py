@@ -178,14 +178,11 @@ XRFM_PENALTIES = (1e-4, 1e-2, 1.0)
 XRFM_ROUNDS = 5
 
 
-class Scaled(BaseEstimator):
+class Scaled:
     """A fitted xRFM on standardised columns and targets, as numpy arrays."""
 
     def __init__(self, model: Any, rows: StandardScaler, targets: StandardScaler | None) -> None:
         self.model, self.rows, self.targets = model, rows, targets
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
 
     def scaled(self, X: NDArray) -> NDArray:
         """Standardised rows."""
