@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ejop.experiments.suite import frames, sets
-from ejop.experiments.suite.peers import Fitted, Method, ours
+from ejop.experiments.suite.peers import FittedMethod, Method, ours
 from ejop.experiments.suite.splits import Split, read_frame, split_of
 
 SETS = {one.name: one for one in sets.MIXED}
@@ -68,9 +68,9 @@ class Shell:
         return found.to_numpy()[:, order]
 
 
-def command_line(A: pd.DataFrame, y: NDArray, real: bool) -> Fitted:
+def command_line(A: pd.DataFrame, y: NDArray, real: bool) -> FittedMethod:
     shell = Shell(A, y, real)
-    return Fitted(shell, {}, None if real else shell.predict_proba)
+    return FittedMethod(shell, {}, None if real else shell.predict_proba)
 
 
 METHODS: dict[str, Method] = {

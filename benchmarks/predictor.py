@@ -31,7 +31,7 @@ from benchmarks.predictor_data import SETS, split
 from benchmarks.predictor_methods import ABLATIONS, METHODS, coverage, model_size
 from ejop.experiments.provenance import commit
 from ejop.experiments.suite.contest import judged, timed, warm_up
-from ejop.experiments.suite.peers import PEERS, Fitted, Method
+from ejop.experiments.suite.peers import PEERS, FittedMethod, Method
 from ejop.experiments.suite.splits import Split
 
 RESULTS = Path(__file__).parent / "results" / "predictor.jsonl"
@@ -89,7 +89,7 @@ def measured(method: Method, part: Split) -> dict[str, Any]:
     return {**{k: rounded(v) for k, v in found.items()}, "chosen": fitted.chosen}
 
 
-def of_ours(fitted: Fitted, part: Split) -> dict[str, float]:
+def of_ours(fitted: FittedMethod, part: Split) -> dict[str, float]:
     """What only our predictor tells: coverage and size."""
     return {
         **coverage(fitted, part.B, part.yb, part.real),

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ejop.experiments.suite.peers import PEERS, Fitted, Method, ours, xrfm
+from ejop.experiments.suite.peers import PEERS, FittedMethod, Method, ours, xrfm
 
 COVERAGE = 0.9
 
 
-def coverage(fitted: Fitted, B: NDArray, y: NDArray, real: bool) -> dict[str, float]:
+def coverage(fitted: FittedMethod, B: NDArray, y: NDArray, real: bool) -> dict[str, float]:
     """How often sets and intervals hold the truth, and how large they are."""
     if not getattr(fitted.model.rule_, "chooses", False):
         return {}
@@ -33,7 +33,7 @@ def coverage(fitted: Fitted, B: NDArray, y: NDArray, real: bool) -> dict[str, fl
     }
 
 
-def model_size(fitted: Fitted, A: NDArray, y: NDArray, real: bool) -> dict[str, float]:
+def model_size(fitted: FittedMethod, A: NDArray, y: NDArray, real: bool) -> dict[str, float]:
     """Bytes of the pickled model, and over those of its rows and targets (one-hot) as float64."""
     n_bytes = len(pickle.dumps(fitted.model, protocol=pickle.HIGHEST_PROTOCOL))
     outputs = 1 if real else int(y.max()) + 1

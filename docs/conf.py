@@ -177,7 +177,7 @@ def results(folder: Path) -> str:
             "The tables are not committed yet. `ejop reproduce` computes them, and "
             "`benchmarks/README.md` says how accuracy is measured."
         )
-    include = "```{{include}} results/{}\n:heading-offset: 1\n```"
+    include = "```{{include}} results/{}\n:heading-offset: 1\n:relative-images:\n```"
     return "\n\n".join(include.format(page.name) for page in pages)
 
 

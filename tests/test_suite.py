@@ -36,7 +36,7 @@ from ejop.experiments.suite.contest import (
 from ejop.experiments.suite.download import as_rows, fetch
 from ejop.experiments.suite.judging import judged_classes, judged_values
 from ejop.experiments.suite.pages import losses, markdown, pairs, summary, tables, to_csv
-from ejop.experiments.suite.peers import GRIDS, PEERS, Fitted
+from ejop.experiments.suite.peers import GRIDS, PEERS, FittedMethod
 from ejop.experiments.suite.picture import draw
 from ejop.experiments.suite.ranks import critical_difference, holm, rank, ratio, signed_rank
 from ejop.experiments.suite.sets import MIXED, SETS, SHIPPED, SUITE
@@ -543,13 +543,13 @@ import os, random, signal, sys, time
 from ejop.experiments import Results
 from ejop.experiments.runner import run_missing
 from ejop.experiments.suite.contest import METHODS, compute_suite, plan_suite
-from ejop.experiments.suite.peers import Fitted
+from ejop.experiments.suite.peers import FittedMethod
 from sklearn.neighbors import KNeighborsClassifier
 
 def toy(A, y, real, k):
     time.sleep(0.02)
     model = KNeighborsClassifier(k).fit(A, y)
-    return Fitted(model, {"k": k}, model.predict_proba)
+    return FittedMethod(model, {"k": k}, model.predict_proba)
 
 METHODS["one"] = lambda A, y, real: toy(A, y, real, 1)
 METHODS["three"] = lambda A, y, real: toy(A, y, real, 3)
@@ -635,7 +635,7 @@ def test_two_suites_on_one_file_neither_lose_nor_double(tmp_path, runner, undist
 
 def test_a_run_keeps_what_it_was_made_with():
     X, y = load_wine(return_X_y=True)
-    assert isinstance(PEERS["forest"](X, y, False), Fitted)
+    assert isinstance(PEERS["forest"](X, y, False), FittedMethod)
     run = compute_suite(("wine", "knn", 1000), None, None)
     assert run.settings["source"] == "scikit-learn"
     assert run.versions["commit"]

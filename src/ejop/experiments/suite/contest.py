@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ejop.experiments.runner import versions
 from ejop.experiments.store import Key, Run
 from ejop.experiments.suite.judging import judged_classes, judged_values
-from ejop.experiments.suite.peers import PEERS, Fitted, Method, ours
+from ejop.experiments.suite.peers import PEERS, FittedMethod, Method, ours
 from ejop.experiments.suite.sets import MIXED, QUICK, QUICK_FALLBACK, SETS, SUITE
 from ejop.experiments.suite.splits import FIRST_SEED, Split, find, make_split
 
@@ -149,7 +149,7 @@ def measured(method: Method, part: Split) -> tuple[float, dict[str, Any]]:
     }
 
 
-def judged(fitted: Fitted, predicted: NDArray, part: Split) -> dict[str, Any]:
+def judged(fitted: FittedMethod, predicted: NDArray, part: Split) -> dict[str, Any]:
     """Errors, and how good probabilities are."""
     if part.real:
         return judged_values(predicted, part.yb)

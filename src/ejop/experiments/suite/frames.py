@@ -22,7 +22,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from ejop.experiments.suite import peers
-from ejop.experiments.suite.peers import Fitted, Method
+from ejop.experiments.suite.peers import FittedMethod, Method
 
 #: share of rows with a text of their own beyond which a peer does not get a column
 MOST_TEXTS = 0.5
@@ -78,7 +78,7 @@ def one_hot() -> Pipeline:
     return make_pipeline(Careful(categories=False), columns)
 
 
-class Prepared:
+class BehindPreparation:
     """A fitted model behind a fitted preparation."""
 
     def __init__(self, first: Any, model: Any) -> None:
@@ -96,16 +96,18 @@ class Prepared:
 def on_tables(peer: Method, prepare: Callable[[], Any]) -> Method:
     """A method of arrays on prepared tables."""
 
-    def method(A: pd.DataFrame, y: NDArray, real: bool) -> Fitted:
+    def method(A: pd.DataFrame, y: NDArray, real: bool) -> FittedMethod:
         first = prepare()
         fitted = peer(first.fit_transform(A), y, real)
-        model = Prepared(first, fitted.model)
-        return Fitted(model, fitted.chosen, None if fitted.shares is None else model.predict_proba)
+        model = BehindPreparation(first, fitted.model)
+        return FittedMethod(
+            model, fitted.chosen, None if fitted.shares is None else model.predict_proba
+        )
 
     return method
 
 
-def catboost(A: pd.DataFrame, y: NDArray, real: bool) -> Fitted:
+def catboost(A: pd.DataFrame, y: NDArray, real: bool) -> FittedMethod:
     """CatBoost with text as its own categories."""
     text = list(A.select_dtypes(exclude="number"))
     return peers.catboost(A, y, real, cat_features=text)

@@ -1,8 +1,8 @@
 """The predictor, its neighbours rules and their peers, each tuned as a careful user would.
 
-A method takes training rows, targets and whether these are real, and returns a :class:`Fitted`.
-Searches fit as many models at a time as there are cores, each with one thread, which is quicker
-for so few rows; what is not searched takes all cores.
+A method takes training rows, targets and whether these are real, and returns a
+:class:`FittedMethod`. Searches fit as many models at a time as there are cores, each with one
+thread, which is quicker for so few rows; what is not searched takes all cores.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Settings = dict[str, Any]
 
 
 @dataclass
-class Fitted:
+class FittedMethod:
     """A fitted model, what was chosen, and how it gives probabilities, if it does."""
 
     model: Any
@@ -45,13 +45,13 @@ class Fitted:
     ours: bool = False
 
 
-Method = Callable[[Any, NDArray, bool], Fitted]
+Method = Callable[[Any, NDArray, bool], FittedMethod]
 
 
 # ours ---------------------------------------------------------------------------------------
 
 
-def ours(A: Any, y: NDArray, real: bool, **parameters: Any) -> Fitted:
+def ours(A: Any, y: NDArray, real: bool, **parameters: Any) -> FittedMethod:
     """The library's predictor; without parameters, as it comes."""
     settings = dict(parameters)
     if "ridge" in settings:
@@ -59,13 +59,13 @@ def ours(A: Any, y: NDArray, real: bool, **parameters: Any) -> Fitted:
     kind = EGOPRegressor if real else EJOPClassifier
     model = kind(random_state=SEED, **settings).fit(A, y)
     chosen = {name: str(value) for name, value in model.best_params_.items()}
-    return Fitted(model, chosen, None if real else model.predict_proba, ours=True)
+    return FittedMethod(model, chosen, None if real else model.predict_proba, ours=True)
 
 
 # peers --------------------------------------------------------------------------------------
 
 
-def searched(model: BaseEstimator, grid: Any, A: NDArray, y: NDArray, real: bool) -> Fitted:
+def searched(model: BaseEstimator, grid: Any, A: NDArray, y: NDArray, real: bool) -> FittedMethod:
     """The best of a grid by three folds, refitted on all rows."""
     folds = (KFold if real else StratifiedKFold)(FOLDS, shuffle=True, random_state=SEED)
     scoring = "r2" if real else "accuracy"
@@ -75,7 +75,7 @@ def searched(model: BaseEstimator, grid: Any, A: NDArray, y: NDArray, real: bool
     shares = None
     if not real and hasattr(search.best_estimator_, "predict_proba"):
         shares = search.best_estimator_.predict_proba
-    return Fitted(search.best_estimator_, chosen, shares)
+    return FittedMethod(search.best_estimator_, chosen, shares)
 
 
 KNN_GRID = {
@@ -84,7 +84,7 @@ KNN_GRID = {
 }
 
 
-def knn(A: NDArray, y: NDArray, real: bool) -> Fitted:
+def knn(A: NDArray, y: NDArray, real: bool) -> FittedMethod:
     """Plain nearest neighbours."""
     kind = KNeighborsRegressor if real else KNeighborsClassifier
     steps = [("scale", StandardScaler()), ("knn", kind(n_jobs=1))]
@@ -99,7 +99,7 @@ SVR_GRID = {
 }
 
 
-def svm(A: NDArray, y: NDArray, real: bool) -> Fitted:
+def svm(A: NDArray, y: NDArray, real: bool) -> FittedMethod:
     """RBF on standardised columns; real targets are standardised too."""
     given = SVR_GRID if real else SVC_GRID
     values = {name: v for name, v in given.items() if name != "gamma d"}
@@ -113,11 +113,11 @@ def svm(A: NDArray, y: NDArray, real: bool) -> Fitted:
     return searched(model, grid, A, y, real)
 
 
-def forest(A: NDArray, y: NDArray, real: bool) -> Fitted:
+def forest(A: NDArray, y: NDArray, real: bool) -> FittedMethod:
     """A random forest of 500 trees."""
     kind = RandomForestRegressor if real else RandomForestClassifier
     model = kind(500, n_jobs=-1, random_state=SEED).fit(A, y)
-    return Fitted(model, {}, None if real else model.predict_proba)
+    return FittedMethod(model, {}, None if real else model.predict_proba)
 
 
 BOOSTING_GRID = {"learning_rate": [0.05, 0.1]}
@@ -130,7 +130,7 @@ def n_trees(y: NDArray, real: bool) -> int:
     return 300 if real or y.max() == 1 else 100
 
 
-def lightgbm(A: NDArray, y: NDArray, real: bool) -> Fitted:
+def lightgbm(A: NDArray, y: NDArray, real: bool) -> FittedMethod:
     """Boosted trees of LightGBM."""
     from lightgbm import LGBMClassifier, LGBMRegressor
 
@@ -139,7 +139,7 @@ def lightgbm(A: NDArray, y: NDArray, real: bool) -> Fitted:
     return searched(model, LIGHTGBM_GRID, A, y, real)
 
 
-def xgboost(A: NDArray, y: NDArray, real: bool, **settings: Any) -> Fitted:
+def xgboost(A: NDArray, y: NDArray, real: bool, **settings: Any) -> FittedMethod:
     """Boosted trees of XGBoost."""
     from xgboost import XGBClassifier, XGBRegressor
 
@@ -153,7 +153,7 @@ CATBOOST_DEPTHS = (4, 6)
 CATBOOST_TREES, CATBOOST_PATIENCE = 500, 50
 
 
-def catboost(A: NDArray, y: NDArray, real: bool, **settings: Any) -> Fitted:
+def catboost(A: NDArray, y: NDArray, real: bool, **settings: Any) -> FittedMethod:
     """Depth and number of trees by a fifth of the rows, then all rows."""
     from catboost import CatBoostClassifier, CatBoostRegressor
 
@@ -169,7 +169,7 @@ def catboost(A: NDArray, y: NDArray, real: bool, **settings: Any) -> Fitted:
     _, depth, trees, rate = min(found)
     chosen = {"depth": depth, "iterations": trees, "learning_rate": rate}
     model = kind(**chosen, **common).fit(A, y)
-    return Fitted(model, chosen, None if real else model.predict_proba)
+    return FittedMethod(model, chosen, None if real else model.predict_proba)
 
 
 XRFM_KERNELS = {"l2": False, "l1": True}  # whether its matrix is diagonal
@@ -200,7 +200,7 @@ class Scaled:
         return np.asarray(self.model.predict_proba(self.scaled(X)))
 
 
-def xrfm(A: NDArray, y: NDArray, real: bool, device: str = "cpu") -> Fitted:
+def xrfm(A: NDArray, y: NDArray, real: bool, device: str = "cpu") -> FittedMethod:
     """Kernel, bandwidth and penalty, and its own choice of the round, by a fifth of the rows.
 
     The fifth stays out of the final model, since xRFM needs it for its rounds.
@@ -234,7 +234,7 @@ def xrfm(A: NDArray, y: NDArray, real: bool, device: str = "cpu") -> Fitted:
             attempt(kernel, bandwidth * further[bandwidth], penalty)
     _, chosen, model = best()
     fitted = Scaled(model, rows, targets)
-    return Fitted(fitted, chosen, None if real else fitted.predict_proba)
+    return FittedMethod(fitted, chosen, None if real else fitted.predict_proba)
 
 
 def xrfm_model(kernel: str, bandwidth: float, penalty: float, real: bool, device: str) -> Any:

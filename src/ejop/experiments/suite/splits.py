@@ -35,7 +35,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Rows:
+class SuiteRows:
     """All rows of a set.
 
     Attributes
@@ -83,21 +83,21 @@ def split_of(X: Any, y: NDArray, real: bool, number: int, rows: int) -> Split:
 
 
 @lru_cache(maxsize=2)  # methods take the same set one after another
-def load_rows(name: str, data_dir: str | None = None) -> Rows:
+def load_rows(name: str, data_dir: str | None = None) -> SuiteRows:
     """All rows of a set: from a file, from OpenML, or from scikit-learn."""
     one = SETS[name]
     if one.kind == "shipped":
         X, y = _shipped(name)
-        return Rows(X, y, one.real, "scikit-learn")
+        return SuiteRows(X, y, one.real, "scikit-learn")
     path = find(one, data_dir)
     if path is None:
         from ejop.experiments.suite.download import fetch
 
         X, y, source = fetch(one, data_dir)
-        return Rows(X, y, one.real, source)
+        return SuiteRows(X, y, one.real, source)
     read = read_archive if one.kind == "arrays" else read_frame
     X, y = read(path, one)
-    return Rows(X, y, one.real, "file")
+    return SuiteRows(X, y, one.real, "file")
 
 
 def find(one: SuiteSet, data_dir: str | None = None) -> Path | None:
