@@ -563,6 +563,19 @@ def test_pages_are_made_again_from_their_runs(runs, tmp_path, capsys):
     assert len(read_lines(tmp_path / "one" / "tables.jsonl")) == 3
 
 
+def test_committed_tables_are_made_of_committed_runs():
+    from ejop.cli.reproduce import table_parts
+
+    folder = Path(__file__).parents[1] / "docs" / "results"
+    if not (folder / "tables.jsonl").exists():
+        pytest.skip("the runs of the tables are not committed yet")
+    runs = read_lines(folder / "tables.jsonl")
+    parts = table_parts(list(TABLES), runs)
+    assert page(parts, runs) == (folder / "tables.md").read_text(encoding="utf-8")
+    lines = [line for _, lines in parts for line in lines]
+    assert to_csv(lines) == (folder / "tables.csv").read_text(encoding="utf-8")
+
+
 def test_the_page_is_self_contained(runs):
     labels = {name: method.label for name, method in METHODS.items()}
     parts = [(TABLES["table3"], summarize(TABLES["table3"], runs, labels))]

@@ -296,7 +296,7 @@ def test_files_are_found_and_read(tmp_path):
     rows = load_rows("yeast", folder)
     assert (rows.X.shape, rows.source, rows.real) == ((300, 4), "file", False)
     assert set(np.unique(rows.X[:, 1:])) == {0, 1}
-    assert quick_sets(folder) == ["titanic"]
+    assert quick_sets(folder) == ["titanic", *quick_sets()]
     part, _ = make_split("titanic", 1000, folder)
     assert (len(part.A), sorted(set(part.ya))) == (210, [0, 1])
     (tmp_path / "data" / "suite" / "churn.npz").write_text("no archive")

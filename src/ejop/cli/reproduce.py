@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,8 +14,11 @@ from ejop.cli.files import check_folder
 from ejop.cli.options import show_table
 from ejop.cli.running import add_known, checked, listed, run_progress, tell_failures, tell_plan
 from ejop.cli.suite_runs import Asked, reproduce_suite
-from ejop.experiments import PAPER_DATASETS, TABLES, Key, Results, plan_runs
+from ejop.experiments import PAPER_DATASETS, TABLES, Key, PaperTable, Results, Run, plan_runs
 from ejop.writing import replacing
+
+if TYPE_CHECKING:  # render is loaded when there is something to show
+    from ejop.experiments.render import Line
 
 SUITE = "suite"
 CHOICES = [*TABLES, "all", SUITE]
@@ -122,15 +125,12 @@ def _methods() -> list[str]:
 def _show(
     tables: list[str], keys: list[Key], store: Results, out: Path | None, *, as_json: bool
 ) -> None:
-    from ejop.experiments.methods import METHODS
-    from ejop.experiments.render import HEADER, cells, remarks, summarize
+    from ejop.experiments.lowest import lowest_rows
+    from ejop.experiments.render import HEADER, cells, remarks
 
     wanted = set(keys)
     runs = [run for run in store.runs() if run.key in wanted]
-    labels = {name: method.label for name, method in METHODS.items()}
-    names = list(TABLES) if "all" in tables else tables
-    parts = [(TABLES[name], summarize(TABLES[name], runs, labels)) for name in names]
-    parts = [(table, lines) for table, lines in parts if lines]
+    parts = table_parts(list(TABLES) if "all" in tables else tables, runs)
     if as_json:
         typer.echo(json.dumps([asdict(line) for _, lines in parts for line in lines], indent=2))
     else:
@@ -139,20 +139,33 @@ def _show(
             show_table(HEADER, [cells(line) for line in lines], title)
             for text in remarks(lines):
                 typer.echo(text)
+        counted = lowest_rows(line for _, lines in parts for line in lines)
+        for text in counted.remarks if counted.rows else ():
+            typer.echo(text)
     if out is not None:
         _write(out, parts, runs)
 
 
-def _write(out: Path, parts: list[Any], runs: list[Any]) -> None:
+def table_parts(names: list[str], runs: list[Run]) -> list[tuple[PaperTable, list[Line]]]:
+    """Tables that have runs, with their lines."""
+    from ejop.experiments.methods import METHODS
+    from ejop.experiments.render import summarize
+
+    labels = {name: method.label for name, method in METHODS.items()}
+    parts = [(TABLES[name], summarize(TABLES[name], runs, labels)) for name in names]
+    return [(table, lines) for table, lines in parts if lines]
+
+
+def _write(out: Path, parts: list[tuple[PaperTable, list[Line]]], runs: list[Run]) -> None:
     """All files, each complete or not at all."""
     from ejop.experiments.committed import to_lines
-    from ejop.experiments.provenance import provenance
+    from ejop.experiments.provenance import legend
     from ejop.experiments.render import TITLE, page, to_csv, to_html
 
     texts = (
         page(parts, runs),
         to_csv([line for _, lines in parts for line in lines]),
-        to_html(parts, runs, TITLE, provenance(runs)),
+        to_html(parts, runs, TITLE, " ".join(legend(runs))),
         to_lines(runs),
     )
     for name, text in zip(WRITTEN, texts, strict=True):

@@ -183,7 +183,9 @@ def page(parts: list[tuple[PaperTable, list[Line]]], runs: list[Run]) -> str:
     told = [f"{len(runs)} runs of {days(runs)}. Letters in the last column:"]
     told += ["", *(f"- {text}" for text in legend(runs)), ""]
     body = [to_markdown(*part) for part in parts]
-    return "\n".join([f"# {TITLE}", "", *told, lowest_rows(lines).markdown(), *body])
+    counted = lowest_rows(lines)
+    count = [counted.markdown()] if counted.rows else []
+    return "\n".join([f"# {TITLE}", "", *told, *count, *body])
 
 
 def to_csv(lines: list[Line]) -> str:

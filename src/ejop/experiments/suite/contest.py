@@ -18,7 +18,7 @@ from ejop.experiments.runner import versions
 from ejop.experiments.store import Key, Run
 from ejop.experiments.suite.judging import judged_classes, judged_values
 from ejop.experiments.suite.peers import PEERS, FittedMethod, Method, ours
-from ejop.experiments.suite.sets import MIXED, QUICK, QUICK_FALLBACK, SETS, SUITE
+from ejop.experiments.suite.sets import MIXED, QUICK, SETS, SUITE
 from ejop.experiments.suite.splits import FIRST_SEED, Split, find, make_split
 
 #: ours: the predictor as it comes, and the neighbours rules under its metric
@@ -55,8 +55,8 @@ def absent_peers() -> list[str]:
 
 
 def quick_sets(data_dir: str | None = None) -> list[str]:
-    """Small sets at hand, or those that ship with scikit-learn where there are none."""
-    return [name for name in QUICK if find(SETS[name], data_dir)] or list(QUICK_FALLBACK)
+    """Small sets that ship with scikit-learn, and files that are at hand."""
+    return [name for name in QUICK if not SETS[name].file or find(SETS[name], data_dir)]
 
 
 def plan_suite(
