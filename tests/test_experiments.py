@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import interrupted
 from ejop.experiments import PAPER, PAPER_DATASETS, TABLES, Results, Run, plan_runs
 from ejop.experiments.committed import read_lines
 from ejop.experiments.folds import Fold, make_fold
@@ -25,11 +26,12 @@ from ejop.experiments.methods import METHODS, Method, Outcome, iterations_to_con
 from ejop.experiments.provenance import commit, kinds, legend, provenance
 from ejop.experiments.render import page, remarks, summarize, to_csv, to_html, to_markdown
 from ejop.experiments.runner import compute, needed, run_missing, versions
+from interrupted import started
 
-#: a runner over toy methods; workers import it again, so the methods stand at the top. With a
-#: number of kills it is what kills: each child works until it has finished a run or two more
+#: a runner over toy methods; workers import it again, so the methods stand at the top
 RUNNER = """
-import os, random, signal, sys, time
+import time
+from interrupted import main
 from ejop.experiments import Results
 from ejop.experiments.methods import METHODS, Method, Outcome
 from ejop.experiments.runner import run_missing
@@ -45,22 +47,11 @@ METHODS["toy"] = Method("Toy", toy)
 METHODS["follower"] = Method("Follower", follower, "toy")
 KEYS = [("digits", m, s) for s in range(12) for m in ("follower", "toy")]
 
-def killed(path):
-    before, moments = len(Results(path).done()), random.Random(str(path))
-    child = os.fork()
-    if child == 0:
-        run_missing(KEYS, Results(path))
-        os._exit(0)
-    while len(Results(path).done()) == before:
-        time.sleep(0.005)
-    time.sleep(moments.uniform(0, 0.06))
-    os.kill(child, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+def go(path, jobs):
+    run_missing(KEYS, Results(path), jobs=jobs)
 
 if __name__ == "__main__":
-    path, jobs, kills = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    assert all(killed(path) for _ in range(kills))
-    run_missing(KEYS, Results(path), jobs=jobs)
+    main(go)
 """
 
 
@@ -68,18 +59,7 @@ if __name__ == "__main__":
 def runner(tmp_path):
     script = tmp_path / "runner.py"
     script.write_text(RUNNER)
-
-    started = []
-
-    def start(results, jobs=1, kills=0):
-        command = [sys.executable, script, *map(str, (results, jobs, kills))]
-        started.append(subprocess.Popen(command))
-        return started[-1]
-
-    yield start
-    for process in started:  # those of a test that failed
-        process.kill()
-        process.wait()
+    yield from started(script)
 
 
 def rows(path):
@@ -90,8 +70,7 @@ def rows(path):
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
     (folder / "runner.py").write_text(RUNNER)
-    command = [sys.executable, folder / "runner.py", folder / "r.sqlite", "1", "0"]
-    subprocess.run(command, check=True)
+    interrupted.undisturbed(folder / "runner.py", folder / "r.sqlite")
     return rows(folder / "r.sqlite")
 
 
@@ -316,7 +295,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(small_disk, monkeypatch):
 def test_pages_are_checked_before_anything_is_computed(tmp_path, monkeypatch, capsys):
     from ejop.cli.app import run
 
-    monkeypatch.setattr("ejop.experiments.runner.compute", None)
+    monkeypatch.setattr("ejop.experiments.runner.compute", dict)  # a run would fail
     asked = ["reproduce", "table2", "--datasets", "digits", "--methods", "euclid", "--runs", "1"]
     (tmp_path / "file").write_text("kept")
     (tmp_path / "page").mkdir()

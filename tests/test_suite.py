@@ -7,8 +7,6 @@ import io
 import json
 import re
 import sqlite3
-import subprocess
-import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +18,7 @@ import pytest
 from scipy.stats import rankdata
 from sklearn.datasets import load_wine
 
+import interrupted
 from ejop.datasets import DataNotFound
 from ejop.experiments import Results, Run
 from ejop.experiments.committed import read_lines, to_lines
@@ -47,24 +46,10 @@ from ejop.experiments.suite.splits import (
     split_of,
     with_levels,
 )
+from interrupted import started
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
-
-
-@pytest.fixture
-def call(capsys):
-    """A command in this process: exit code, output, messages."""
-    from ejop.cli.app import run
-
-    def called(*args):
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            run([*map(str, args)])
-        out, err = capsys.readouterr()
-        return stop.value.code or 0, out, err
-
-    return called
 
 
 @pytest.fixture(autouse=True)
@@ -537,9 +522,10 @@ def test_a_failing_method_is_told_and_the_others_go_on(tmp_path, call, monkeypat
 
 # killed -----------------------------------------------------------------------------------------
 
-#: as the tables' runner: with a number of kills it is what kills
+#: workers import it again, so the methods stand at the top
 RUNNER = """
-import os, random, signal, sys, time
+import time
+from interrupted import main
 from ejop.experiments import Results
 from ejop.experiments.runner import run_missing
 from ejop.experiments.suite.contest import METHODS, compute_suite, plan_suite
@@ -561,22 +547,8 @@ def go(path, jobs):
     )
     assert not failed, failed
 
-def killed(path):
-    before, moments = len(Results(path).done()), random.Random(str(path))
-    child = os.fork()
-    if child == 0:
-        go(path, 1)
-        os._exit(0)
-    while len(Results(path).done()) == before:
-        time.sleep(0.005)
-    time.sleep(moments.uniform(0, 0.06))
-    os.kill(child, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-
 if __name__ == "__main__":
-    path, jobs, kills = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    assert all(killed(path) for _ in range(kills))
-    go(path, jobs)
+    main(go)
 """
 
 
@@ -589,17 +561,7 @@ def script(tmp_path_factory):
 
 @pytest.fixture
 def runner(script):
-    started = []
-
-    def start(results, jobs=1, kills=0):
-        command = [sys.executable, script, *map(str, (results, jobs, kills))]
-        started.append(subprocess.Popen(command))
-        return started[-1]
-
-    yield start
-    for process in started:  # those of a test that failed
-        process.kill()
-        process.wait()
+    yield from started(script)
 
 
 def told(path):
@@ -612,7 +574,7 @@ def told(path):
 @pytest.fixture(scope="module")
 def undisturbed(script, tmp_path_factory):
     path = tmp_path_factory.mktemp("undisturbed") / "r.sqlite"
-    subprocess.run([sys.executable, script, path, "1", "0"], check=True)
+    interrupted.undisturbed(script, path)
     return told(path)
 
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ejop.cli.files import check_folder
 from ejop.cli.options import show_table
-from ejop.cli.running import add_known, checked, listed, run_progress, tell_failures, tell_plan
-from ejop.cli.suite_runs import Asked, reproduce_suite
+from ejop.cli.running import Asked, checked, listed, run_asked, tell_failures
+from ejop.cli.suite_runs import reproduce_suite
 from ejop.experiments import PAPER_DATASETS, TABLES, Key, PaperTable, Results, Run, plan_runs
 from ejop.writing import replacing
 
@@ -85,7 +84,7 @@ def reproduce(
 
 def _reproduce_tables(tables: list[str], asked: Asked, device: str | None) -> None:
     """The paper's tables: compute what is missing, print, write the pages."""
-    from ejop.experiments.runner import compute, needed, run_missing
+    from ejop.experiments.runner import compute, forerunner
 
     keys = plan_runs(
         tables,
@@ -95,25 +94,10 @@ def _reproduce_tables(tables: list[str], asked: Asked, device: str | None) -> No
         quick=asked.quick,
         data_dir=asked.data_dir,
     )
-    check_folder(None if asked.dry_run else asked.out, WRITTEN, asked.results)
-    store = Results(asked.results)
-    add_known(store, asked.known)
-    done = store.done()
-    missing = [key for key in needed(keys) if key not in done]
-    if asked.dry_run:
-        tell_plan(missing, as_json=asked.as_json)
+    found = run_asked(asked, keys, WRITTEN, partial(compute, device=device), forerunner)
+    if found is None:
         return
-    failures: list[tuple[Key, BaseException]] = []
-    if asked.compute:
-        with run_progress(len(missing)) as tell:
-            failures = run_missing(
-                keys,
-                store,
-                jobs=asked.jobs,
-                data_dir=asked.data_dir,
-                work=partial(compute, device=device),
-                progress=tell,
-            )
+    store, failures = found
     _show(tables, keys, store, asked.out, as_json=asked.as_json)
     tell_failures(failures)
 

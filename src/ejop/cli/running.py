@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,27 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ejop.cli.files import check_folder
 from ejop.cli.options import say
 from ejop.experiments import Key, Results, Run
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command was asked for; see ``ejop reproduce --help``."""
+
+    datasets: str | None
+    methods: str | None
+    runs: int | None
+    quick: bool
+    results: Path
+    known: Path | None
+    compute: bool
+    out: Path | None
+    jobs: int
+    data_dir: str | None
+    dry_run: bool
+    as_json: bool
 
 
 def listed(option: str, text: str | None, choices: list[str]) -> list[str] | None:
@@ -69,19 +89,47 @@ def run_progress(total: int) -> Iterator[Any]:
         yield tell
 
 
-def add_known(store: Results, path: Path | None) -> None:
-    """Put runs of a committed file among the finished ones."""
+def run_asked(
+    asked: Asked,
+    keys: list[Key],
+    written: Iterable[str],
+    work: Callable[..., Run],
+    after: Callable[[Key], Key | None],
+) -> tuple[Results, list[tuple[Key, BaseException]]] | None:
+    """Compute what is missing, or print it where that was asked for.
+
+    Returns
+    -------
+    found : (results, failures) or None
+        None where nothing was to be computed or shown.
+    """
     from ejop.experiments.committed import read_lines
+    from ejop.experiments.runner import needed, run_missing
 
-    if path is not None:
-        for run in read_lines(path):
-            store.add(run)
-
-
-def tell_plan(missing: list[Key], *, as_json: bool) -> None:
-    """Print what would be computed."""
-    lines = [" ".join(map(str, key)) for key in missing]
-    typer.echo(json.dumps(lines, indent=2) if as_json else "\n".join(lines))
+    check_folder(None if asked.dry_run else asked.out, written, asked.results)
+    known = [] if asked.known is None else read_lines(asked.known)
+    store = Results(asked.results)
+    for run in known:
+        store.add(run)
+    done = store.done()
+    missing = [key for key in needed(keys, after) if key not in done]
+    if asked.dry_run:
+        lines = [" ".join(map(str, key)) for key in missing]
+        typer.echo(json.dumps(lines, indent=2) if asked.as_json else "\n".join(lines))
+        return None
+    if not asked.compute:
+        return store, []
+    with run_progress(len(missing)) as tell:
+        failures = run_missing(
+            keys,
+            store,
+            jobs=asked.jobs,
+            data_dir=asked.data_dir,
+            work=work,
+            after=after,
+            progress=tell,
+        )
+    return store, failures
 
 
 def tell_failures(failures: list[tuple[Key, BaseException]]) -> None:

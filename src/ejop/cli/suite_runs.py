@@ -3,67 +3,30 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import typer
 
-from ejop.cli.files import check_folder
 from ejop.cli.options import say, show_table
-from ejop.cli.running import add_known, listed, run_progress, tell_failures, tell_plan
+from ejop.cli.running import Asked, listed, run_asked, tell_failures
 from ejop.experiments.committed import to_lines
-from ejop.experiments.store import Key, Results, Run
+from ejop.experiments.store import Key, Run
 from ejop.writing import replacing
 
 WRITTEN = ("suite.md", "suite.csv", "suite.png", "suite.jsonl")
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What the command was asked for; see ``ejop reproduce --help``."""
-
-    datasets: str | None
-    methods: str | None
-    runs: int | None
-    quick: bool
-    results: Path
-    known: Path | None
-    compute: bool
-    out: Path | None
-    jobs: int
-    data_dir: str | None
-    dry_run: bool
-    as_json: bool
-
-
 def reproduce_suite(asked: Asked) -> None:
     """Compute what is missing, print how methods compare, write the pages."""
-    from ejop.experiments.runner import run_missing
     from ejop.experiments.suite.contest import compute_suite
 
     keys = _keys(asked)
     if asked.out is not None:
         _check_drawing()
-    check_folder(None if asked.dry_run else asked.out, WRITTEN, asked.results)
-    store = Results(asked.results)
-    add_known(store, asked.known)
-    done = store.done()
-    missing = [key for key in keys if key not in done]
-    if asked.dry_run:
-        tell_plan(missing, as_json=asked.as_json)
+    found = run_asked(asked, keys, WRITTEN, compute_suite, lambda key: None)
+    if found is None:
         return
-    failures: list[tuple[Key, BaseException]] = []
-    if asked.compute:
-        with run_progress(len(missing)) as tell:
-            failures = run_missing(
-                keys,
-                store,
-                jobs=asked.jobs,
-                data_dir=asked.data_dir,
-                work=compute_suite,
-                after=lambda key: None,
-                progress=tell,
-            )
+    store, failures = found
     wanted = set(keys)
     runs = [run for run in store.runs() if run.key in wanted]
     if not runs:
