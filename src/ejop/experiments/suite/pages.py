@@ -21,6 +21,8 @@ from ejop.experiments.suite.splits import FIRST_SEED, MAX_TEST, TRAIN_ROWS
 TITLE = "The suite: the predictor beside its peers"
 #: the predictor as it comes, which losses are told of, and the method that errors are over
 FIRST, BASE = "ejop-machines", "knn"
+#: letters of a warning that are told
+WARNING_LETTERS = 200
 _OURS_IN_WORDS = {
     "ejop-machines": "`EJOPClassifier()` and `EGOPRegressor()` as they come",
     "ejop-knn": 'the same with `rule="knn"`',
@@ -170,7 +172,7 @@ def about_sets(board: Board) -> ResultTable:
 
 
 def absent(board: Board) -> list[str]:
-    """What is not in the tables, and what our methods warned of."""
+    """What is not in the tables."""
     lines = [f"{LABELS[m]} has not run." for m in METHODS if m not in board.methods]
     unseen = [one for one, what in SETS.items() if what.file and one not in board.names]
     if unseen and any(SETS[name].file for name in board.names):
@@ -186,13 +188,21 @@ def absent(board: Board) -> list[str]:
         )
         if len(compared) < most:
             lines.append(f"{name}: {len(compared)} of {most} splits ran with all methods.")
-    told: dict[tuple[str, str], list[str]] = {}
+    return lines or ["Nothing: every method ran on every set."]
+
+
+def warned(board: Board) -> list[str]:
+    """What ours warned of, each text once and not beyond its beginning."""
+    told: dict[str, dict[str, None]] = {}
     for (name, m), cell in board.cells.items():
-        for text in {text for run in cell.values() for text in run.settings["warnings"]}:
-            if m in OURS:
-                told.setdefault((m, text), []).append(name)
-    lines += [f"{LABELS[m]} warned on {', '.join(n)}: {text}" for (m, text), n in told.items()]
-    return lines or ["Nothing: every method ran on every set, and none of ours warned."]
+        for run in cell.values():
+            for text in run.settings["warnings"] if m in OURS else ():
+                told.setdefault(text, {})[name] = None
+    lines = []
+    for text, names in told.items():
+        short = text if len(text) <= WARNING_LETTERS else f"{text[:WARNING_LETTERS]}…"
+        lines.append(f"{', '.join(names)}: {short}")
+    return lines or ["Nothing."]
 
 
 def tables(board: Board) -> list[ResultTable]:
@@ -292,6 +302,10 @@ def markdown(runs: list[Run], picture: str | None) -> str:
         "## What is missing",
         "",
         *(f"- {line}" for line in absent(board)),
+        "",
+        "## What ours warned of",
+        "",
+        *(f"- {line}" for line in warned(board)),
         "",
         "## What ran",
         "",

@@ -34,7 +34,7 @@ def draw(ranking: Ranking) -> Any:
         ends = [ranking.ranks[first] - 0.04, ranking.ranks[last] + 0.04]
         ax.plot(ends, [y, y], color=GRAY, lw=4, solid_capstyle="butt")
     _scale(ax, n, ranking.difference)
-    ax.set_xlim(-1.1, n + 2.1)
+    ax.set_xlim(-1.5, n + 2.5)
     ax.set_ylim(-depth - 0.55 * rows, 1.9)
     ax.set_axis_off()
     return figure
