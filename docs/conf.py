@@ -169,15 +169,19 @@ def performance(folder: Path) -> str:
     return "\n\n".join(parts) or "No results are committed yet."
 
 
+#: pages with a picture, which a page that is included itself would not find
+BY_HAND = {"suite.md"}
+
+
 def results(folder: Path) -> str:
     """All pages of a folder one after another, or a word where there are none."""
-    pages = sorted(folder.glob("*.md"))
+    pages = sorted(page for page in folder.glob("*.md") if page.name not in BY_HAND)
     if not pages:
         return (
             "The tables are not committed yet. `ejop reproduce` computes them, and "
             "`benchmarks/README.md` says how accuracy is measured."
         )
-    include = "```{{include}} results/{}\n:heading-offset: 1\n:relative-images:\n```"
+    include = "```{{include}} results/{}\n:heading-offset: 1\n```"
     return "\n\n".join(include.format(page.name) for page in pages)
 
 

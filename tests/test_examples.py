@@ -148,7 +148,10 @@ def test_results_page_with_and_without_tables(tmp_path):
     conf = load("conf")
     assert "benchmarks/README.md" in conf.results(tmp_path)
     (tmp_path / "tables.md").write_text("# Tables\n")
+    (tmp_path / "suite.md").write_text("# Suite\n")
     assert "{include} results/tables.md" in conf.results(tmp_path)
+    assert "suite.md" not in conf.results(tmp_path)  # it is included where its picture is found
+    assert "{include} results/suite.md" in (ROOT / "docs" / "results.md").read_text()
 
 
 @pytest.mark.parametrize("estimator", [EJOP, EGOP])
