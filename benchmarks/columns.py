@@ -23,7 +23,7 @@ from benchmarks.columns_importances import draws, ships
 from benchmarks.columns_page import PAGE, page
 from benchmarks.columns_tables import mixed_rows
 from benchmarks.common import in_worker, log
-from benchmarks.predictor import commit
+from ejop.experiments.provenance import commit
 
 #: sizes beyond which a preparer takes too long
 LARGEST = {"skrub": 100_000}

@@ -16,9 +16,9 @@ from sklearn.model_selection import train_test_split
 from benchmarks import report
 from benchmarks.columns_tables import SHARES, Known, known, ship
 from benchmarks.common import log, timed
-from benchmarks.mixed_methods import one_hot
-from benchmarks.predictor import commit
-from benchmarks.predictor_methods import SEED, ours
+from ejop.experiments.provenance import commit
+from ejop.experiments.suite.frames import one_hot
+from ejop.experiments.suite.peers import SEED, ours
 
 METHODS = ("ours", "forest, impurity", "forest, permutation")
 TREES, REPEATS = 100, 5

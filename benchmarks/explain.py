@@ -27,8 +27,9 @@ from benchmarks.common import log, side_by_side
 from benchmarks.explain_page import PAGE, page
 from benchmarks.explain_sets import ORDERS, adds, deletion
 from benchmarks.load import Elsewhere
-from benchmarks.predictor import append, commit, rounded, versions
+from benchmarks.predictor import append, rounded, versions
 from benchmarks.predictor_data import SUITE
+from ejop.experiments.provenance import commit
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "lightgbm", "shap")
 DELETED = ("page_blocks", "elevators", "house_16h", "churn", "ann_thyroid", "pol")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.predictor_methods import ours
+from ejop.experiments.suite.peers import ours
 
 COVERAGE = 0.9
 #: standard errors to each side of an interval over rows alone

@@ -14,8 +14,8 @@ from sklearn.inspection import permutation_importance
 from sklearn.model_selection import train_test_split
 
 from benchmarks.columns_importances import REPEATS, TREES
-from benchmarks.predictor import timed
-from benchmarks.predictor_methods import SEED, ours
+from ejop.experiments.suite.contest import timed
+from ejop.experiments.suite.peers import SEED, ours
 
 #: KernelSHAP: rows explained and rows of the background, and coalitions at the most
 FEW, MOST_COALITIONS = 20, 1024

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from benchmarks import predictor_data
 from benchmarks.explain_methods import by_permutation, by_tree_shap, forest
-from benchmarks.predictor import rounded, timed
-from benchmarks.predictor_data import judged_classes, judged_values
-from benchmarks.predictor_methods import ours
+from benchmarks.predictor import rounded
+from ejop.experiments.suite.contest import timed
+from ejop.experiments.suite.judging import judged_classes, judged_values
+from ejop.experiments.suite.peers import ours
 
 ROWS, EXPLAINED = 1500, 200
 #: share of the range of the answer that base and contributions may be off

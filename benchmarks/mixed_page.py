@@ -9,8 +9,6 @@ import numpy as np
 
 from benchmarks.common import ROOT
 from benchmarks.mixed_methods import METHODS, SETS
-from benchmarks.predictor_data import FIRST_SEED
-from benchmarks.predictor_methods import GRIDS
 from benchmarks.predictor_page import (
     OFFSETS,
     ROWS,
@@ -25,11 +23,13 @@ from benchmarks.predictor_page import (
     section,
     summary,
 )
+from ejop.experiments.suite.peers import GRIDS
+from ejop.experiments.suite.splits import FIRST_SEED
 
 PAGE = ROOT / "docs" / "results" / "mixed.md"
 BASE = "lightgbm"
 SHELL = "ours, command line"
-CLASSES = [name for name, (_, real) in SETS.items() if not real]
+CLASSES = [name for name, one in SETS.items() if not one.real]
 
 
 def values(runs: Runs, name: str, method: str, field: str) -> list[float]:

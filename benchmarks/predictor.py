@@ -11,8 +11,6 @@ import argparse
 import json
 import os
 import platform
-import subprocess
-import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -29,16 +27,12 @@ import ejop
 from benchmarks import report
 from benchmarks.common import log
 from benchmarks.load import Elsewhere
-from benchmarks.predictor_data import SETS, Split, judged_classes, judged_values, split
-from benchmarks.predictor_methods import (
-    ABLATIONS,
-    METHODS,
-    PEERS,
-    Fitted,
-    Method,
-    coverage,
-    model_size,
-)
+from benchmarks.predictor_data import SETS, split
+from benchmarks.predictor_methods import ABLATIONS, METHODS, coverage, model_size
+from ejop.experiments.provenance import commit
+from ejop.experiments.suite.contest import judged, timed, warm_up
+from ejop.experiments.suite.peers import PEERS, FittedMethod, Method
+from ejop.experiments.suite.splits import Split
 
 RESULTS = Path(__file__).parent / "results" / "predictor.jsonl"
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas", "torch", *PEERS)
@@ -87,12 +81,7 @@ def measured(method: Method, part: Split) -> dict[str, Any]:
     """Fit, predict and judge."""
     seconds, cpu, fitted = timed(lambda: method(part.A, part.ya, part.real))
     wait, wait_cpu, predicted = timed(lambda: fitted.model.predict(part.B))
-    predicted = np.asarray(predicted).ravel()
-    if part.real:
-        found = judged_values(predicted, part.yb)
-    else:
-        shares = None if fitted.shares is None else fitted.shares(part.B)
-        found = judged_classes(predicted, shares, part.yb)
+    found = judged(fitted, np.asarray(predicted).ravel(), part)
     found |= {"fit_seconds": seconds, "fit_cpu_seconds": cpu}
     found |= {"predict_seconds": wait, "predict_cpu_seconds": wait_cpu}
     if fitted.ours:
@@ -100,19 +89,12 @@ def measured(method: Method, part: Split) -> dict[str, Any]:
     return {**{k: rounded(v) for k, v in found.items()}, "chosen": fitted.chosen}
 
 
-def of_ours(fitted: Fitted, part: Split) -> dict[str, float]:
+def of_ours(fitted: FittedMethod, part: Split) -> dict[str, float]:
     """What only our predictor tells: coverage and size."""
     return {
         **coverage(fitted, part.B, part.yb, part.real),
         **model_size(fitted, part.A, part.ya, part.real),
     }
-
-
-def timed(call: Callable[[], Any]) -> tuple[float, float, Any]:
-    """Seconds by the clock, seconds of all threads, and the result."""
-    start, used = time.perf_counter(), sum(os.times()[:4])
-    result = call()
-    return time.perf_counter() - start, sum(os.times()[:4]) - used, result
 
 
 def run_all(
@@ -131,7 +113,7 @@ def run_all(
             continue
         name, number, method, rows = job
         if method not in warm:
-            warm_up(methods[method], table)
+            warm_up_both(methods[method], table)
             warm.add(method)
         record = run(split(name, number, rows), job, methods[method])
         append(record, results)
@@ -139,15 +121,12 @@ def run_all(
         log(f"{name} split {number} {method} {rows} rows: {told} {record['warnings'] or ''}")
 
 
-def warm_up(method: Method, table: Callable[[NDArray], Any] = np.asarray) -> None:
+def warm_up_both(method: Method, table: Callable[[NDArray], Any] = np.asarray) -> None:
     """Import and compile before the clock starts, for classes and real targets."""
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=(200, 4))
-    X = table(values)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        method(X, (values[:, 0] > 0).astype(int), False).model.predict(X)
-        method(X, values[:, 0] + values[:, 1], True).model.predict(X)
+        for real in (False, True):
+            warm_up(method, real, table)
 
 
 def rounded(value: Any) -> Any:
@@ -163,23 +142,6 @@ def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def commit() -> str:
-    """Last commit that changed the library that runs, with "+changes" where it differs from it."""
-    home = Path(ejop.__file__).parent
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(
-            ["git", *arguments, "--", "."], cwd=home, capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
-
-    try:
-        changed = git("status", "--porcelain", "--untracked-files=no")
-        return git("log", "-1", "--format=%h", "--abbrev=12") + ("+changes" if changed else "")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
 
 
 def append(record: dict[str, Any], path: Path) -> None:

@@ -16,8 +16,11 @@ from scipy.stats import rankdata
 
 from benchmarks.common import ROOT
 from benchmarks.predictor import RESULTS, Key, read
-from benchmarks.predictor_data import FIRST_SEED, NINE, SETS, SUITE
-from benchmarks.predictor_methods import ABLATIONS, CARD, GRIDS, METHODS, PEERS
+from benchmarks.predictor_data import NINE, SETS, SUITE
+from benchmarks.predictor_methods import ABLATIONS, CARD, METHODS
+from ejop.experiments.suite.contest import LABELS
+from ejop.experiments.suite.peers import GRIDS, PEERS
+from ejop.experiments.suite.splits import FIRST_SEED
 
 PAGE = ROOT / "docs" / "results" / "predictor.md"
 ROWS = 1500
@@ -25,13 +28,7 @@ GROUPS = {"nine": list(NINE), "suite": list(SUITE)}
 TITLES = {
     "ours": "ours",
     "ours, command line": "ours, command line",
-    "knn": "kNN",
-    "svm": "SVM",
-    "forest": "forest",
-    "lightgbm": "LightGBM",
-    "xgboost": "XGBoost",
-    "catboost": "CatBoost",
-    "xrfm": "xRFM",
+    **{name: LABELS[name] for name in PEERS},
 }
 #: added before logarithms are taken, so that a set without errors does not decide alone
 OFFSETS = {"error": 0.1, "log_loss": 0.001, "ece": 0.1, "fit_seconds": 0.0, "fit_cpu_seconds": 0.0}

@@ -22,9 +22,10 @@ from typing import Any
 
 from benchmarks import report
 from benchmarks.common import in_worker, log, side_by_side
-from benchmarks.predictor import append, commit
+from benchmarks.predictor import append
 from benchmarks.size_data import FAMILIES, REAL
 from benchmarks.size_page import PAGE, page
+from ejop.experiments.provenance import commit
 
 RESULTS = Path(__file__).parent / "results" / "size.jsonl"
 PEERS = ["HistGradientBoosting", "HistGradientBoosting, as it comes", "LightGBM"]

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks import report
-from benchmarks.predictor import append, commit
+from benchmarks.predictor import append
+from ejop.experiments.provenance import commit
 
 RESULTS = Path(__file__).parent / "results" / "size-rate.jsonl"
 ROWS, COLUMNS, CENTERS, SQUARE, REPEATS = 10**6, 28, 20_000, 8192, 5

@@ -169,9 +169,13 @@ def performance(folder: Path) -> str:
     return "\n\n".join(parts) or "No results are committed yet."
 
 
+#: pages with a picture, which a page that is included itself would not find
+BY_HAND = {"suite.md"}
+
+
 def results(folder: Path) -> str:
     """All pages of a folder one after another, or a word where there are none."""
-    pages = sorted(folder.glob("*.md"))
+    pages = sorted(page for page in folder.glob("*.md") if page.name not in BY_HAND)
     if not pages:
         return (
             "The tables are not committed yet. `ejop reproduce` computes them, and "

@@ -148,7 +148,10 @@ def test_results_page_with_and_without_tables(tmp_path):
     conf = load("conf")
     assert "benchmarks/README.md" in conf.results(tmp_path)
     (tmp_path / "tables.md").write_text("# Tables\n")
+    (tmp_path / "suite.md").write_text("# Suite\n")
     assert "{include} results/tables.md" in conf.results(tmp_path)
+    assert "suite.md" not in conf.results(tmp_path)  # it is included where its picture is found
+    assert "{include} results/suite.md" in (ROOT / "docs" / "results.md").read_text()
 
 
 @pytest.mark.parametrize("estimator", [EJOP, EGOP])
@@ -177,3 +180,34 @@ def test_the_readme_shows_the_computed_table():
         assert shown.pop("paper") == f"{float(found[dataset, 'ejop-knn']['paper']):.1f}"
         for name, error in ours.items():
             assert shown[name] == (f"**{error:.1f}**" if name == lowest else f"{error:.1f}")
+
+
+def test_the_readme_shows_the_comparison_with_peers():
+    """Its table is that of the page, method by method."""
+    page = (ROOT / "docs" / "results" / "predictor.md").read_text(encoding="utf-8")
+    in_short = page[page.index("## In short") : page.index("## Not there yet")]
+    nine, suite = (
+        dict(re.findall(r"^\| (\w+) \| \d+ of \d+ \| ([\d.]+) \|", part, flags=re.M))
+        for part in in_short.split("The 22 of the suite:")
+    )
+    head = re.search(r"^\| \| (\*\*ours\*\* .*) \|$", README, flags=re.M).group(1)
+    methods = head.replace("*", "").split(" | ")
+    assert methods == list(nine) == list(suite)
+    for title, found in (("nine tables", nine), ("22 tables", suite)):
+        shown = re.search(rf"^\| {title} \| (.*) \|$", README, flags=re.M).group(1).split(" | ")
+        lowest = min(found, key=lambda m: float(found[m]))
+        assert shown == [f"**{v}**" if m == lowest else v for m, v in found.items()]
+    ran = re.search(r"^\| xRFM \| (\d+) of 22 \|", in_short, flags=re.M).group(1)
+    assert f"xRFM ran {ran} of the 22" in README
+
+
+@pytest.mark.parametrize("name", ["predictor", "mixed"])
+def test_pages_are_those_of_the_committed_lines(name):
+    from benchmarks import mixed, mixed_page, predictor, predictor_page
+
+    made, lines = {
+        "predictor": (predictor_page.page, predictor.RESULTS),
+        "mixed": (mixed_page.page, mixed.RESULTS),
+    }[name]
+    page = ROOT / "docs" / "results" / f"{name}.md"
+    assert made(predictor.read(lines)) == page.read_text(encoding="utf-8")

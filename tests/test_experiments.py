@@ -17,16 +17,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import interrupted
 from ejop.experiments import PAPER, PAPER_DATASETS, TABLES, Results, Run, plan_runs
+from ejop.experiments.committed import read_lines
 from ejop.experiments.folds import Fold, make_fold
+from ejop.experiments.lowest import lowest_rows
 from ejop.experiments.methods import METHODS, Method, Outcome, iterations_to_converge
-from ejop.experiments.render import provenance, remarks, summarize, to_csv, to_html, to_markdown
-from ejop.experiments.runner import compute, needed, run_missing
+from ejop.experiments.provenance import commit, kinds, legend, provenance
+from ejop.experiments.render import page, remarks, summarize, to_csv, to_html, to_markdown
+from ejop.experiments.runner import compute, needed, run_missing, versions
+from interrupted import started
 
-#: a runner over toy methods; workers import it again, so the methods stand at the top. With a
-#: number of kills it is what kills: each child works until it has finished a run or two more
+#: a runner over toy methods; workers import it again, so the methods stand at the top
 RUNNER = """
-import os, random, signal, sys, time
+import time
+from interrupted import main
 from ejop.experiments import Results
 from ejop.experiments.methods import METHODS, Method, Outcome
 from ejop.experiments.runner import run_missing
@@ -42,22 +47,11 @@ METHODS["toy"] = Method("Toy", toy)
 METHODS["follower"] = Method("Follower", follower, "toy")
 KEYS = [("digits", m, s) for s in range(12) for m in ("follower", "toy")]
 
-def killed(path):
-    before, moments = len(Results(path).done()), random.Random(str(path))
-    child = os.fork()
-    if child == 0:
-        run_missing(KEYS, Results(path))
-        os._exit(0)
-    while len(Results(path).done()) == before:
-        time.sleep(0.005)
-    time.sleep(moments.uniform(0, 0.06))
-    os.kill(child, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+def go(path, jobs):
+    run_missing(KEYS, Results(path), jobs=jobs)
 
 if __name__ == "__main__":
-    path, jobs, kills = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    assert all(killed(path) for _ in range(kills))
-    run_missing(KEYS, Results(path), jobs=jobs)
+    main(go)
 """
 
 
@@ -65,18 +59,7 @@ if __name__ == "__main__":
 def runner(tmp_path):
     script = tmp_path / "runner.py"
     script.write_text(RUNNER)
-
-    started = []
-
-    def start(results, jobs=1, kills=0):
-        command = [sys.executable, script, *map(str, (results, jobs, kills))]
-        started.append(subprocess.Popen(command))
-        return started[-1]
-
-    yield start
-    for process in started:  # those of a test that failed
-        process.kill()
-        process.wait()
+    yield from started(script)
 
 
 def rows(path):
@@ -87,8 +70,7 @@ def rows(path):
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
     (folder / "runner.py").write_text(RUNNER)
-    command = [sys.executable, folder / "runner.py", folder / "r.sqlite", "1", "0"]
-    subprocess.run(command, check=True)
+    interrupted.undisturbed(folder / "runner.py", folder / "r.sqlite")
     return rows(folder / "r.sqlite")
 
 
@@ -313,7 +295,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(small_disk, monkeypatch):
 def test_pages_are_checked_before_anything_is_computed(tmp_path, monkeypatch, capsys):
     from ejop.cli.app import run
 
-    monkeypatch.setattr("ejop.experiments.runner.compute", None)
+    monkeypatch.setattr("ejop.experiments.runner.compute", dict)  # a run would fail
     asked = ["reproduce", "table2", "--datasets", "digits", "--methods", "euclid", "--runs", "1"]
     (tmp_path / "file").write_text("kept")
     (tmp_path / "page").mkdir()
@@ -468,6 +450,109 @@ def test_the_page_says_where_its_runs_were_made():
     assert provenance([old, *new]) == (
         "3 runs of 2020-01-02 to 2020-01-05; 1: ejop 0.1; 2 with device cuda: ejop 0.1."
     )
+
+
+def test_every_line_says_what_it_was_made_with():
+    one = Run("usps", "euclid", 0, 1.0, 1.0, 0.1, 3, {}, [], {"commit": "aaa"}, "2020-01-02 03:04")
+    runs = [
+        one,
+        replace(one, seed=1, versions={"commit": "bbb"}, finished="2020-01-05 03:04"),
+        replace(one, method="ejop-knn", versions={"commit": "bbb"}),
+    ]
+    labels = {name: method.label for name, method in METHODS.items()}
+    lines = summarize(TABLES["table2"], runs, labels)
+    assert [(line.method, line.seeds, line.made) for line in lines] == [
+        ("euclid", 2, "a, b; 2020-01-02 to 2020-01-05"),
+        ("ejop-knn", 1, "b; 2020-01-02"),
+    ]
+    text = page([(TABLES["table2"], lines)], runs)
+    assert "- a: 1 runs of 2020-01-02: commit aaa." in text
+    assert "- b: 2 runs of 2020-01-02 to 2020-01-05: commit bbb." in text
+    assert (
+        "| usps | EJOP kNN | 1 | 1.00 | 6.67 ± 0.4 | -5.67 | lower | 1.0 | 3 | b; 2020-01-02 |"
+        in text
+    )
+    assert len(legend(runs)) == len(kinds(runs)) == 2
+
+
+def test_runs_know_their_commit(tmp_path, monkeypatch):
+    found = versions()
+    assert {"machine", "python", "commit", "ejop"} <= set(found)
+    assert "pytest" in versions(["pytest", "no-such-package"])
+    assert "no-such-package" not in versions(["no-such-package"])
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    (tmp_path / "ejop").mkdir()
+    monkeypatch.setattr("ejop.__file__", str(tmp_path / "ejop" / "__init__.py"))
+    commit.cache_clear()
+    assert commit() == "unknown"  # installed, not a checkout
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    (tmp_path / "ejop" / "__init__.py").write_text("1")
+    subprocess.run([*git, "init", "-q"], check=True)
+    commit.cache_clear()
+    assert commit() == "unknown"  # in the repository of somebody else
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-qm", "one"], check=True)
+    commit.cache_clear()
+    assert len(commit()) == 12
+    (tmp_path / "ejop" / "__init__.py").write_text("2")
+    commit.cache_clear()
+    assert commit().endswith("+changes")
+    monkeypatch.undo()
+    commit.cache_clear()
+
+
+def test_rows_where_one_pass_is_the_lowest():
+    errors = {
+        "usps": {"ejop-knn": 3.0, "lmnn": 3.5, "lmnn-ejop": 3.2, "euclid": 5.0},
+        "letter": {"ejop-knn": 6.0, "ridge-knn": 5.0, "lmnn": 5.5},
+        "webcam": {"ejop-knn": 6.0, "itml": 5.5},
+        "isolet": {"ejop-machines": 4.0, "itml": 4.0},
+        "dslr": {"lmnn": 4.0},
+    }
+    runs = [Run(d, m, 0, e, 1.0, 0.1, 3) for d, row in errors.items() for m, e in row.items()]
+    labels = {name: method.label for name, method in METHODS.items()}
+    lines = [line for name in TABLES for line in summarize(TABLES[name], runs, labels)]
+    table = lowest_rows(lines)
+    assert {row[0]: row[-1] for row in table.rows} == {
+        "usps": "yes",
+        "letter": "yes",
+        "webcam": "no",
+        "isolet": "yes",
+    }
+    row = next(row for row in table.rows if row[0] == "usps")
+    assert row[1:5] == ["EJOP kNN 3.00", "EJOP kNN 3.00", "LMNN + EJOP 3.20", "-0.20"]
+    assert "in 3 of 4 rows with any estimate of f, and in 2 with" in table.remarks[0]
+
+
+def test_pages_are_made_again_from_their_runs(runs, tmp_path, capsys):
+    from ejop.cli.app import run
+
+    store = Results(tmp_path / "r.sqlite")
+    for one in runs:
+        store.add(one)
+    asked = ["reproduce", "table3", "--datasets", "letter", "--no-compute", "--runs", "2"]
+    for results, out, known in (("r", "one", ""), ("s", "two", "one/tables.jsonl")):
+        more = ["--known", str(tmp_path / known)] if known else []
+        files = ["--results", str(tmp_path / f"{results}.sqlite"), "--out", str(tmp_path / out)]
+        with pytest.raises(SystemExit) as stop:
+            run([*asked, *files, *more])
+        assert stop.value.code in (0, None), capsys.readouterr().err
+    for name in ("tables.md", "tables.csv", "tables.jsonl"):
+        assert (tmp_path / "two" / name).read_bytes() == (tmp_path / "one" / name).read_bytes()
+    assert len(read_lines(tmp_path / "one" / "tables.jsonl")) == 3
+
+
+def test_committed_tables_are_made_of_committed_runs():
+    from ejop.cli.reproduce import table_parts
+
+    folder = Path(__file__).parents[1] / "docs" / "results"
+    if not (folder / "tables.jsonl").exists():
+        pytest.skip("the runs of the tables are not committed yet")
+    runs = read_lines(folder / "tables.jsonl")
+    parts = table_parts(list(TABLES), runs)
+    assert page(parts, runs) == (folder / "tables.md").read_text(encoding="utf-8")
+    lines = [line for _, lines in parts for line in lines]
+    assert to_csv(lines) == (folder / "tables.csv").read_text(encoding="utf-8")
 
 
 def test_the_page_is_self_contained(runs):

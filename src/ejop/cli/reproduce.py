@@ -1,33 +1,35 @@
-"""``ejop reproduce``: the paper's tables beside ours."""
+"""``ejop reproduce``: the paper's tables beside ours, and the suite."""
 
 from __future__ import annotations
 
 import json
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ejop.cli.files import check_folder
-from ejop.cli.options import say, show_table
-from ejop.experiments import PAPER_DATASETS, TABLES, Key, Results, Run, plan_runs
+from ejop.cli.options import show_table
+from ejop.cli.running import Asked, checked, listed, run_asked, tell_failures
+from ejop.cli.suite_runs import reproduce_suite
+from ejop.experiments import PAPER_DATASETS, TABLES, Key, PaperTable, Results, Run, plan_runs
 from ejop.writing import replacing
 
-CHOICES = [*TABLES, "all"]
-WRITTEN = ("tables.md", "tables.csv", "tables.html")
+if TYPE_CHECKING:  # render is loaded when there is something to show
+    from ejop.experiments.render import Line
+
+SUITE = "suite"
+CHOICES = [*TABLES, "all", SUITE]
+WRITTEN = ("tables.md", "tables.csv", "tables.html", "tables.jsonl")
 
 
 def reproduce(
     tables: Annotated[
-        list[str] | None, typer.Argument(help=f"{', '.join(CHOICES)}; all by default.")
+        list[str] | None,
+        typer.Argument(
+            help=f"{', '.join(CHOICES)}; by default all, which the suite is no part of."
+        ),
     ] = None,
     datasets: Annotated[
         str | None, typer.Option(help="Rows to keep, with commas, e.g. usps,webcam,digits.")
@@ -36,127 +38,83 @@ def reproduce(
         str | None, typer.Option(help="Columns to keep, with commas, e.g. euclid,ejop-knn.")
     ] = None,
     runs: Annotated[
-        int | None, typer.Option(min=1, help="Random splits; 10, or 2 if quick.")
+        int | None, typer.Option(min=1, help="Random splits; 10, or 2 if quick (suite: 1).")
     ] = None,
     quick: Annotated[bool, typer.Option(help="Small sets alone, in minutes.")] = False,
     results: Annotated[
         Path, typer.Option(help="Finished runs; they are not computed again.")
     ] = Path("ejop-results.sqlite"),
+    known: Annotated[
+        Path | None,
+        typer.Option(help="More finished runs: a tables.jsonl or suite.jsonl that --out wrote."),
+    ] = None,
+    compute: Annotated[
+        bool, typer.Option(help="Compute what is missing, or show what is finished alone.")
+    ] = True,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for tables.md, tables.csv and tables.html.")
+        Path | None,
+        typer.Option(help="Folder for the pages: Markdown, CSV, a picture, and runs as JSON."),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", "--data", help="Folder of the data sets.")
+    ] = None,
     device: Annotated[
         str | None, typer.Option(help="Where EJOP sums and searches, e.g. cuda; needs torch.")
     ] = None,
     dry_run: Annotated[bool, typer.Option(help="Show what would be computed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compute the paper's tables and print them beside the paper's numbers.
+    """Compute the paper's tables, or the suite, and print how methods compare.
 
+    The tables stand beside the paper's numbers; the suite sets the predictor beside its peers.
     Every finished run is kept in the results file; the same command goes on where it stopped.
     """
-    from ejop.experiments.runner import compute, needed, run_missing
+    tables = checked("table", tables or ["all"], CHOICES)
+    folder = None if data_dir is None else str(data_dir)
+    common = (datasets, methods, runs, quick, results, known, compute, out, jobs, folder)
+    asked = Asked(*common, dry_run, as_json)
+    if SUITE not in tables:
+        _reproduce_tables(tables, asked, device)
+        return
+    if len(tables) > 1 or device is not None:
+        raise typer.BadParameter("the suite runs alone, and takes no --device.")
+    reproduce_suite(asked)
 
-    tables = _checked("table", tables or ["all"], CHOICES)
+
+def _reproduce_tables(tables: list[str], asked: Asked, device: str | None) -> None:
+    """The paper's tables: compute what is missing, print, write the pages."""
+    from ejop.experiments.runner import compute, forerunner
+
     keys = plan_runs(
         tables,
-        datasets=_listed("--datasets", datasets, list(PAPER_DATASETS)),
-        methods=_listed("--methods", methods, _methods()),
-        runs=runs or (2 if quick else 10),
-        quick=quick,
-        data_dir=None if data_dir is None else str(data_dir),
+        datasets=listed("--datasets", asked.datasets, list(PAPER_DATASETS)),
+        methods=listed("--methods", asked.methods, _methods()),
+        runs=asked.runs or (2 if asked.quick else 10),
+        quick=asked.quick,
+        data_dir=asked.data_dir,
     )
-    check_folder(None if dry_run else out, WRITTEN, results)
-    store = Results(results)
-    done = store.done()
-    missing = [key for key in needed(keys) if key not in done]
-    if dry_run:
-        lines = [" ".join(map(str, key)) for key in missing]
-        typer.echo(json.dumps(lines, indent=2) if as_json else "\n".join(lines))
+    found = run_asked(asked, keys, WRITTEN, partial(compute, device=device), forerunner)
+    if found is None:
         return
-    with run_progress(len(missing)) as tell:
-        failures = run_missing(
-            keys,
-            store,
-            jobs=jobs,
-            data_dir=None if data_dir is None else str(data_dir),
-            work=partial(compute, device=device),
-            progress=tell,
-        )
-    _show(tables, keys, store, out, as_json=as_json)
-    if failures:
-        for key, error in failures:
-            say(f"failed: {' '.join(map(str, key))}: {error}")
-        raise typer.Exit(1)
+    store, failures = found
+    _show(tables, keys, store, asked.out, as_json=asked.as_json)
+    tell_failures(failures)
 
 
 def _methods() -> list[str]:
     return list(dict.fromkeys(m for table in TABLES.values() for m in table.methods))
 
 
-def _listed(option: str, text: str | None, choices: list[str]) -> list[str] | None:
-    if text is None:
-        return None
-    return _checked(option, [part.strip() for part in text.split(",") if part.strip()], choices)
-
-
-def _checked(option: str, values: list[str], choices: list[str]) -> list[str]:
-    for value in values:
-        if value not in choices:
-            raise typer.BadParameter(f"{option} {value!r} is not one of {', '.join(choices)}.")
-    return values
-
-
-@contextmanager
-def run_progress(total: int) -> Iterator[Any]:
-    """Tell each run as it ends: a live bar with time left on a terminal, lines elsewhere."""
-    start, state = time.perf_counter(), {"done": 0}
-
-    def left() -> str:
-        seconds = (time.perf_counter() - start) / max(state["done"], 1) * (total - state["done"])
-        return f"{seconds / 60:.0f} min left" if seconds > 90 else f"{seconds:.0f} s left"
-
-    def line(what: Run | Key, event: str) -> str:
-        if isinstance(what, Run):
-            return f"{what.dataset} {what.method} {what.seed}: {what.error:.2f} %"
-        return f"{' '.join(map(str, what))}: {event}"
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    bar = Progress(
-        *columns, TimeElapsedColumn(), TextColumn("{task.fields[left]}"), console=console
-    )
-
-    def tell(what: Run | Key, event: str) -> None:
-        state["done"] += event in ("finished", "failed")
-        if console.is_terminal:
-            bar.update(task, description=line(what, event), completed=state["done"], left=left())
-        elif event != "started":
-            ended = f"[{state['done']}/{total}] {line(what, event)}, {left()}"
-            print(ended, file=sys.stderr, flush=True)  # noqa: T201 the command line prints
-
-    if not console.is_terminal:
-        yield tell
-        return
-    with bar:
-        task = bar.add_task("starting", total=total, left="")
-        yield tell
-
-
 def _show(
     tables: list[str], keys: list[Key], store: Results, out: Path | None, *, as_json: bool
 ) -> None:
-    from ejop.experiments.methods import METHODS
-    from ejop.experiments.render import HEADER, cells, remarks, summarize
+    from ejop.experiments.lowest import lowest_rows
+    from ejop.experiments.render import HEADER, cells, remarks
 
     wanted = set(keys)
     runs = [run for run in store.runs() if run.key in wanted]
-    labels = {name: method.label for name, method in METHODS.items()}
-    names = list(TABLES) if "all" in tables else tables
-    parts = [(TABLES[name], summarize(TABLES[name], runs, labels)) for name in names]
-    parts = [(table, lines) for table, lines in parts if lines]
+    parts = table_parts(list(TABLES) if "all" in tables else tables, runs)
     if as_json:
         typer.echo(json.dumps([asdict(line) for _, lines in parts for line in lines], indent=2))
     else:
@@ -165,20 +123,34 @@ def _show(
             show_table(HEADER, [cells(line) for line in lines], title)
             for text in remarks(lines):
                 typer.echo(text)
+        counted = lowest_rows(line for _, lines in parts for line in lines)
+        for text in counted.remarks if counted.rows else ():
+            typer.echo(text)
     if out is not None:
         _write(out, parts, runs)
 
 
-def _write(out: Path, parts: list[Any], runs: list[Run]) -> None:
-    """All three files, each complete or not at all."""
-    from ejop.experiments.render import provenance, to_csv, to_html, to_markdown
+def table_parts(names: list[str], runs: list[Run]) -> list[tuple[PaperTable, list[Line]]]:
+    """Tables that have runs, with their lines."""
+    from ejop.experiments.methods import METHODS
+    from ejop.experiments.render import summarize
 
-    about = provenance(runs)
-    title = "The paper's tables, computed again"
+    labels = {name: method.label for name, method in METHODS.items()}
+    parts = [(TABLES[name], summarize(TABLES[name], runs, labels)) for name in names]
+    return [(table, lines) for table, lines in parts if lines]
+
+
+def _write(out: Path, parts: list[tuple[PaperTable, list[Line]]], runs: list[Run]) -> None:
+    """All files, each complete or not at all."""
+    from ejop.experiments.committed import to_lines
+    from ejop.experiments.provenance import legend
+    from ejop.experiments.render import TITLE, page, to_csv, to_html
+
     texts = (
-        f"# {title}\n\n{about}\n\n" + "\n".join(to_markdown(*part) for part in parts),
+        page(parts, runs),
         to_csv([line for _, lines in parts for line in lines]),
-        to_html(parts, runs, title, about),
+        to_html(parts, runs, TITLE, " ".join(legend(runs))),
+        to_lines(runs),
     )
     for name, text in zip(WRITTEN, texts, strict=True):
         with replacing(out / name) as part:

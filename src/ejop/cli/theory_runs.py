@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from ejop.cli.files import check_folder
-from ejop.cli.options import AsJson, say, show_json, show_table
-from ejop.cli.reproduce import run_progress
+from ejop.cli.options import AsJson, show_json, show_table
+from ejop.cli.running import run_progress, tell_failures
 from ejop.writing import replacing
 
 theory = typer.Typer(
@@ -89,10 +89,7 @@ def _run(
                     typer.echo(text)
         if out is not None:
             _write(command, out, tables, runs)
-    if failures:
-        for key, error in failures:
-            say(f"failed: {' '.join(map(str, key))}: {error}")
-        raise typer.Exit(1)
+    tell_failures(failures)
 
 
 def _names(command: str) -> list[str]:

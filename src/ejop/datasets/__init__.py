@@ -22,7 +22,7 @@ _NAMES = {
         "load_usps",
         "load_vowel",
     ],
-    "ejop.datasets._lookup": ["DataCorrupted", "DataNotFound", "locate"],
+    "ejop.datasets._lookup": ["DataCorrupted", "DataNotFound", "folders", "locate"],
     "ejop.datasets._registry": ["DATASETS", "Source"],
     "ejop.datasets._synthetic": ["MultiIndex", "make_multi_index"],
     # scikit-learn's own, for one place to import data from

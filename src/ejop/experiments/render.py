@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import html
 import io
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from ejop.experiments.lowest import lowest_rows
 from ejop.experiments.paper_tables import PAPER, PAPER_DATASETS, PaperTable
+from ejop.experiments.provenance import Kind, days, kinds, legend, made
 from ejop.experiments.store import Run
 
 #: why ours is above the paper's figure, where that can be shown
@@ -23,6 +24,9 @@ REMARKS = {
     "paper has 4.93 %: its figures are of other rows or pixels, and higher or lower says little.",
     "mnist-small": "8,000 rows to learn from where the paper has 50,000.",
 }
+
+
+TITLE = "The paper's tables, computed again"
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class Line:
     difference: float | None
     fit_seconds: float
     iterations: float | None
+    made: str
 
     @property
     def verdict(self) -> str:
@@ -51,7 +56,13 @@ class Line:
 
 
 def summarize(table: PaperTable, runs: Iterable[Run], labels: dict[str, str]) -> list[Line]:
-    """Mean and standard deviation over seeds, for each row and method of a table that has runs."""
+    """Mean and standard deviation over seeds, for each row and method of a table that has runs.
+
+    What a line was made with is told by letters, which :func:`~ejop.experiments.provenance.legend`
+    explains for the same runs.
+    """
+    runs = list(runs)
+    letters = kinds(runs)
     found: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         found.setdefault((run.dataset, run.method), []).append(run)
@@ -60,7 +71,7 @@ def summarize(table: PaperTable, runs: Iterable[Run], labels: dict[str, str]) ->
         for method in table.methods:
             here = found.get((dataset, method))
             if here:
-                lines.append(_line(table, dataset, method, labels[method], here))
+                lines.append(_line(table, dataset, method, labels[method], here, letters))
     return lines
 
 
@@ -70,7 +81,14 @@ def _stand_ins(table: PaperTable, found: Iterable[tuple[str, str]]) -> list[str]
     return [name for name in [*small, "digits"] if any(name == d for d, _ in found)]
 
 
-def _line(table: PaperTable, dataset: str, method: str, label: str, runs: list[Run]) -> Line:
+def _line(
+    table: PaperTable,
+    dataset: str,
+    method: str,
+    label: str,
+    runs: list[Run],
+    letters: dict[Kind, str],
+) -> Line:
     errors = np.array([run.error for run in runs])
     paper, spread = PAPER.get(PAPER_DATASETS[dataset].paper, {}).get(method, (None, None))
     iterations = [run.iterations for run in runs if run.iterations is not None]
@@ -87,10 +105,12 @@ def _line(table: PaperTable, dataset: str, method: str, label: str, runs: list[R
         None if paper is None else round(float(errors.mean()) - paper, 3),
         round(float(np.median([run.fit_seconds for run in runs])), 2),
         float(np.median(iterations)) if iterations else None,
+        made(runs, letters),
     )
 
 
 HEADER = ["data", "method", "splits", "ours", "paper", "difference", "", "fit s", "iterations"]
+HEADER += ["made"]
 
 
 def cells(line: Line) -> list[str]:
@@ -109,6 +129,7 @@ def cells(line: Line) -> list[str]:
         line.verdict,
         f"{line.fit_seconds:.1f}",
         "-" if line.iterations is None else f"{line.iterations:g}",
+        line.made,
     ]
 
 
@@ -156,6 +177,17 @@ def to_markdown(table: PaperTable, lines: list[Line]) -> str:
     return "\n".join(out) + "\n"
 
 
+def page(parts: list[tuple[PaperTable, list[Line]]], runs: list[Run]) -> str:
+    """All tables in Markdown, where the lowest errors are, and what the runs were made with."""
+    lines = [line for _, found in parts for line in found]
+    told = [f"{len(runs)} runs of {days(runs)}. Letters in the last column:"]
+    told += ["", *(f"- {text}" for text in legend(runs)), ""]
+    body = [to_markdown(*part) for part in parts]
+    counted = lowest_rows(lines)
+    count = [counted.markdown()] if counted.rows else []
+    return "\n".join([f"# {TITLE}", "", *told, *count, *body])
+
+
 def to_csv(lines: list[Line]) -> str:
     """Every figure, one line a cell."""
     out = io.StringIO()
@@ -163,21 +195,6 @@ def to_csv(lines: list[Line]) -> str:
     writer.writeheader()
     writer.writerows(asdict(line) for line in lines)
     return out.getvalue()
-
-
-def provenance(runs: list[Run]) -> str:
-    """When, on what and with which versions the runs were made."""
-    days = sorted({run.finished[:10] for run in runs})
-    span = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    kinds = Counter(
-        (str(run.settings.get("device", "")), tuple(sorted(run.versions.items()))) for run in runs
-    )
-    parts = [
-        f"{count}{f' with device {device}' if device else ''}: "
-        + ", ".join(f"{name} {version}" for name, version in versions)
-        for (device, versions), count in sorted(kinds.items())
-    ]
-    return f"{len(runs)} runs of {span}; {'; '.join(parts)}."
 
 
 def to_html(

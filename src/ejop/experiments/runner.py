@@ -8,13 +8,14 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 
+from ejop.experiments.provenance import commit
 from ejop.experiments.store import Key, Results, Run
 
 #: how often a runner shows that it is alive
@@ -47,12 +48,23 @@ def compute(
     )
 
 
-def versions() -> dict[str, str]:
-    """What a run depends on: versions, and the machine that its seconds are of."""
+def versions(more: Iterable[str] = ()) -> dict[str, str]:
+    """What a run depends on: versions and commit, and the machine that its seconds are of.
+
+    Parameters
+    ----------
+    more : iterable of str
+        Packages whose versions are told where they are installed.
+    """
+    found = {name: importlib.metadata.version(name) for name in _PACKAGES}
+    for name in more:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
     return {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in _PACKAGES},
+        "commit": commit(),
+        **found,
     }
 
 

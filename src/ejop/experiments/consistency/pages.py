@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import subprocess
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,8 @@ import numpy as np
 from ejop.experiments.consistency.known_models import suite
 from ejop.experiments.consistency.levels import SCENARIOS
 from ejop.experiments.consistency.runs import PAPER_SCHEDULE
-from ejop.experiments.render import provenance
+from ejop.experiments.provenance import provenance
+from ejop.experiments.result_table import ResultTable
 from ejop.experiments.store import Run
 
 #: methods of moments, the choice of ours that verdicts are about, and how ours begin
@@ -28,23 +27,6 @@ TUNED = (
 )
 #: how far from the best counts as level with it
 NEAR = 1.10
-
-
-@dataclass
-class ResultTable:
-    """Rows of text under a header, with remarks below."""
-
-    title: str
-    header: list[str]
-    rows: list[list[str]]
-    remarks: list[str] = field(default_factory=list)
-
-    def markdown(self) -> str:
-        """The table in Markdown."""
-        lines = [self.header, ["---"] * len(self.header), *self.rows]
-        body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-        remarks = "\n".join(f"- {text}" for text in self.remarks)
-        return f"## {self.title}\n\n{body}\n" + (f"\n{remarks}\n" if remarks else "")
 
 
 def medians(runs: Iterable[Run], measure: str) -> dict[tuple[str, str], dict[int, float]]:
@@ -256,7 +238,7 @@ def page_markdown(
     title: str, tables: list[ResultTable], runs: list[Run], picture: str | None
 ) -> str:
     """A page with where and when its runs were made."""
-    about = f"{provenance(runs)} Commit {commit()}; {seconds(runs):.0f} s of computing."
+    about = f"{provenance(runs)} {seconds(runs):.0f} s of computing."
     image = f"![{title}]({picture})\n\n" if picture else ""
     return f"# {title}\n\n{about}\n\n{image}" + "\n".join(t.markdown() for t in tables)
 
@@ -277,20 +259,6 @@ def page_csv(runs: list[Run]) -> str:
 def seconds(runs: Iterable[Run]) -> float:
     """Time that the runs took together."""
     return sum(run.fit_seconds for run in runs)
-
-
-def commit() -> str:
-    """Short name of the commit that this file belongs to, where it is in a checkout."""
-    try:
-        found = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-        )
-    except OSError:  # no git here
-        return "unknown"
-    return found.stdout.strip() or "unknown"
 
 
 def draw_page(command: str, runs: list[Run], path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The predictor beside its peers on tables of everyday data: ``ejop reproduce suite``."""
