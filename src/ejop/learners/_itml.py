@@ -128,10 +128,11 @@ class ITML(MetricLearner):
     _parameter_constraints: dict = {
         **MetricLearner._parameter_constraints,
         "prior_mix": [Interval(Real, 0, 1, closed="both")],
-        "gamma": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "gamma": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
         "n_constraints": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "percentiles": ["array-like"],
     }
+    _settled = ("gamma_",)
 
     def __init__(
         self,
@@ -139,6 +140,7 @@ class ITML(MetricLearner):
         *,
         init: Any = "identity",
         init_metric: ArrayLike | None = None,
+        pull: float | str | None = None,
         prior_mix: float = 0.1,
         gamma: float | str = "auto",
         n_constraints: int | str = "auto",
@@ -152,6 +154,7 @@ class ITML(MetricLearner):
         self.n_components = n_components
         self.init = init
         self.init_metric = init_metric
+        self.pull = pull
         self.prior_mix = prior_mix
         self.gamma = gamma
         self.n_constraints = n_constraints
@@ -178,7 +181,8 @@ class ITML(MetricLearner):
         self.prior_ = problem.root.T @ problem.root
         self.bounds_, self.n_constraints_ = problem.bounds, len(problem.V)
         if self.gamma_ == 0:
-            message = "no gamma did better on held-out rows than the prior, which is returned"
+            why = "no gamma did better on held-out rows" if self.gamma_errors_ else "gamma=0"
+            message = f"{why}: the prior is returned"
             return Learned(problem.components(None, self.n_components), [0.0], True, message)
 
         def shown(passes: Iterator[State]) -> Iterator[State]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils import check_random_state, column_or_1d
@@ -19,9 +20,10 @@ from sklearn.utils.validation import validate_data
 from ejop._sklearn import WRAPPERS, HasMethods, Interval, StrOptions, with_callbacks
 from ejop.estimators import LinearMetricEstimator
 from ejop.executors.threads import computing
-from ejop.learners._initialize import STARTS, initialize
+from ejop.learners._initialize import STARTS, cut, initialize, initialize_each
+from ejop.learners._pull import USUAL_SHARE, Pull, PullTable, between, compact, folds, several
 from ejop.neighbors import nearest, vote
-from ejop.progress import fit_task
+from ejop.progress import fit_task, track
 from ejop.rows import as_labels, require_labels
 
 
@@ -55,9 +57,13 @@ class MetricLearner(LinearMetricEstimator):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "validation": [None, Interval(Real, 0, 1, closed="neither")],
+        "pull": [None, StrOptions({"auto"}), Interval(Real, 0, 1, closed="both")],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
+
+    #: settings, by attribute, that a learner chooses for itself
+    _settled: tuple[str, ...] = ()
 
     @abstractmethod
     def _learn(self, X: NDArray, y: NDArray, random_state: np.random.RandomState) -> Learned:
@@ -90,11 +96,77 @@ class MetricLearner(LinearMetricEstimator):
         labels = self._labels(y)
         self._require_room(*rows.shape)
         with fit_task(self, type(self).__name__, None):
-            found = self._learn(
+            found = self._find(
                 rows.astype(np.float64), labels, check_random_state(self.random_state)
             )
         self._store(found)
         return self
+
+    def _find(self, X: NDArray, y: NDArray, random_state: np.random.RandomState) -> Learned:
+        """What is learned from the start or, with ``pull``, what lies between the two."""
+        inits = several(self.init)
+        if len(inits) > 1 and self.pull != "auto":
+            raise ValueError(
+                f"`init` names {len(inits)} starts and `pull`={self.pull!r}; with pull='auto' "
+                "held-out rows choose one, else pass one."
+            )
+        if self.pull is None:
+            return self._learn(X, y, random_state)
+        for name in ("pull_", "pull_errors_", "start_", *self._settled):
+            self.__dict__.pop(name, None)
+        own = clone(self).set_params(
+            pull=None, init="identity", init_metric=None, n_components=None, verbose=0
+        )
+        seed = random_state.randint(2**31 - 1)
+        pull = Pull(0, self.pull)
+        if self.pull == "auto":
+            pull = self._choose_pull(own, inits, X, y, random_state, seed)
+        start = self._starts([inits[pull.start]], X, y, seed)[0]
+        self.pull_, self.start_ = float(pull.share), start
+        found = Learned(start, [], True, "the start alone is returned: nothing was learned")
+        if pull.share < 1:
+            own.set_params(verbose=self.verbose)
+            found = own._learn(X, y, np.random.RandomState(seed))
+            self._tell(own)
+            L = between(found.components, start, X, pull.share)[0]
+            found.components = L if L.any() else start
+            found.message += f"; the start has {100 * pull.share:.0f} % of the metric"
+        found.components = cut(compact(found.components), self.n_components, "init")
+        return found
+
+    def _choose_pull(
+        self,
+        own: MetricLearner,
+        inits: list[Any],
+        X: NDArray,
+        y: NDArray,
+        random_state: np.random.RandomState,
+        seed: int,
+    ) -> Pull:
+        """The start and its share that rows of folds prefer, which neither has seen.
+
+        What a learner chooses for itself (gamma, C) is chosen by the rows of the first fold alone.
+        """
+        table = PullTable({})
+        parts = folds(X, y, random_state)
+        name = f"{type(self).__name__}, pull"
+        for seen, held in track(parts, len(parts), self, name, self.verbose):
+            starts = self._starts(inits, X[seen], y[seen], seed)
+            labels = np.unique(y[seen], return_inverse=True)[1]
+            learned = own._learn(X[seen], labels, np.random.RandomState(seed)).components
+            table.add(learned, starts, (X[seen], y[seen]), (X[held], y[held]))
+            own.set_params(**{name[:-1]: getattr(own, name) for name in self._settled})
+            self._tell(own)
+        self.pull_errors_ = table.errors()
+        return table.best() if table.found else Pull(0, USUAL_SHARE)
+
+    def _starts(self, inits: list[Any], X: NDArray, y: NDArray, seed: int) -> list[NDArray]:
+        return initialize_each(inits, X, y, init_metric=self.init_metric, random_state=seed)
+
+    def _tell(self, own: MetricLearner) -> None:
+        """Take over what the learner proper tells of itself."""
+        told = {name: value for name, value in vars(own).items() if name.endswith("_")}
+        vars(self).update(told)
 
     def _require_room(self, n: int, d: int) -> None:
         """Refuse so many rows or features before anything is computed, if they would not end."""

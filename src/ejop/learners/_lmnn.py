@@ -333,6 +333,7 @@ class LMNN(MetricLearner):
         n_components: int | None = None,
         init: Any = "identity",
         init_metric: Any = None,
+        pull: float | str | None = None,
         targets: str = "current",
         push: float = 0.5,
         loss: str = "hinge",
@@ -348,6 +349,7 @@ class LMNN(MetricLearner):
         self.n_components = n_components
         self.init = init
         self.init_metric = init_metric
+        self.pull = pull
         self.targets = targets
         self.push = push
         self.loss = loss

@@ -161,6 +161,7 @@ class MLR(MetricLearner):
         "k": [None, Interval(Integral, 1, None, closed="left")],
         "n_queries": [None, Interval(Integral, 1, None, closed="left")],
     }
+    _settled = ("C_",)
 
     def __init__(
         self,
@@ -171,6 +172,7 @@ class MLR(MetricLearner):
         n_components: int | None = None,
         init: Any = "identity",
         init_metric: ArrayLike | None = None,
+        pull: float | str | None = None,
         n_queries: int | None = 500,
         max_iter: int = 100,
         tol: float = 1e-3,
@@ -184,6 +186,7 @@ class MLR(MetricLearner):
         self.n_components = n_components
         self.init = init
         self.init_metric = init_metric
+        self.pull = pull
         self.n_queries = n_queries
         self.max_iter = max_iter
         self.tol = tol
