@@ -148,6 +148,7 @@ def remarks(lines: Iterable[Line]) -> list[str]:
 def to_markdown(table: PaperTable, lines: list[Line]) -> str:
     """The table in Markdown, with notes on the preparation of each row."""
     out = [f"## {table.name}: {table.title}", ""]
+    out += [table.note, ""] if table.note else []
     out += ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
     out += ["| " + " | ".join(cells(line)) + " |" for line in lines]
     out += ["", *(f"- {text}" for text in remarks(lines))]
@@ -188,7 +189,9 @@ def to_html(
 
     body = [f"<h1>{html.escape(title)}</h1>", f"<p>{html.escape(about)}</p>"]
     for table, lines in parts:
-        body += [f"<h2>{table.name}: {html.escape(table.title)}</h2>", _html_table(lines)]
+        body.append(f"<h2>{table.name}: {html.escape(table.title)}</h2>")
+        body += [f"<p>{html.escape(table.note)}</p>"] if table.note else []
+        body.append(_html_table(lines))
         body += [f"<p>{html.escape(text)}</p>" for text in remarks(lines)]
         compared = [line for line in lines if line.paper is not None]
         if compared:

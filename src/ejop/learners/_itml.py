@@ -58,11 +58,17 @@ class ITML(MetricLearner):
         the same mean squared distance of the rows.
     init_metric : array-like of shape (n_features, n_features), optional
         L^T L itself instead of ``init``.
+    pull : float in [0, 1], "auto" or None, default=None
+        None sets out from the start. Otherwise it sets out from the identity, and the metric that
+        is returned lies between what is learned there and the start: a number is the share of the
+        start, "auto" the one of seven from 0 (the learner alone) to 1 (the start alone) with which
+        rows of folds that neither has seen are voted into other classes least often. ``init`` may
+        then be a list of starts, of which the best is taken. See the user guide on metric learners.
     prior_mix : float in [0, 1], default=0.1
         Share of the identity in the prior, which must be positive definite; it leaves the identity
         as it is. 0 takes the start alone and needs one of full rank.
     gamma : float or "auto", default="auto"
-        Weight of the slack: near 0 the prior stays, a large one enforces every pair. "auto" takes
+        Weight of the slack: 0 is the prior itself, a large one enforces every pair. "auto" takes
         the best of seven from 0.001 to 10, from below until three in a row are worse, by the
         error of five neighbours on held-out rows after ten passes or fewer, and then learns from
         all rows; the prior is returned where it does better than all of them. A start that is
@@ -101,6 +107,13 @@ class ITML(MetricLearner):
     objective_ : ndarray of shape (n_iter_,)
         Dual value after each pass, :math:`-\log\det(M M_0^{-1}) - \gamma \sum_k \log(\xi_k /
         \xi^0_k)`: a lower bound that rises to the minimum of the problem.
+    pull_ : float
+        Share of the start in the metric, where ``pull`` was given; with 1 nothing is learned, and
+        ``n_iter_`` is 0.
+    init_ : object
+        The start that was taken.
+    pull_errors_ : dict
+        With "auto", error on held-out rows by number of the start and its share.
     n_iter_ : int
     converged_ : bool
     message_ : str

@@ -102,6 +102,11 @@ class MetricLearner(LinearMetricEstimator):
         self._store(found)
         return self
 
+    def _forget(self) -> None:
+        """Drop all that an earlier fit found: what is told depends on the settings."""
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+
     def _find(self, X: NDArray, y: NDArray, random_state: np.random.RandomState) -> Learned:
         """What is learned from the start or, with ``pull``, what lies between the two."""
         inits = several(self.init)
@@ -112,8 +117,6 @@ class MetricLearner(LinearMetricEstimator):
             )
         if self.pull is None:
             return self._learn(X, y, random_state)
-        for name in ("pull_", "pull_errors_", "start_", *self._settled):
-            self.__dict__.pop(name, None)
         own = clone(self).set_params(
             pull=None, init="identity", init_metric=None, n_components=None, verbose=0
         )
@@ -121,8 +124,8 @@ class MetricLearner(LinearMetricEstimator):
         pull = Pull(0, self.pull)
         if self.pull == "auto":
             pull = self._choose_pull(own, inits, X, y, random_state, seed)
-        start = self._starts([inits[pull.start]], X, y, seed)[0]
-        self.pull_, self.start_ = float(pull.share), start
+        self.init_, self.pull_ = inits[pull.start], float(pull.share)
+        start = self._starts([self.init_], X, y, seed)[0]
         found = Learned(start, [], True, "the start alone is returned: nothing was learned")
         if pull.share < 1:
             own.set_params(verbose=self.verbose)
@@ -165,8 +168,9 @@ class MetricLearner(LinearMetricEstimator):
 
     def _tell(self, own: MetricLearner) -> None:
         """Take over what the learner proper tells of itself."""
-        told = {name: value for name, value in vars(own).items() if name.endswith("_")}
-        vars(self).update(told)
+        for name, value in vars(own).items():
+            if name.endswith("_"):
+                setattr(self, name, value)
 
     def _require_room(self, n: int, d: int) -> None:
         """Refuse so many rows or features before anything is computed, if they would not end."""

@@ -96,6 +96,12 @@ class MLR(MetricLearner):
         The start L_0; see :func:`ejop.initialize`.
     init_metric : array-like of shape (n_features, n_features), optional
         L_0^T L_0 instead.
+    pull : float in [0, 1], "auto" or None, default=None
+        None sets out from the start. Otherwise it sets out from the identity, and the metric that
+        is returned lies between what is learned there and the start: a number is the share of the
+        start, "auto" the one of seven from 0 (the learner alone) to 1 (the start alone) with which
+        rows of folds that neither has seen are voted into other classes least often. ``init`` may
+        then be a list of starts, of which the best is taken. See the user guide on metric learners.
     n_queries : int or None, default=500
         Rows drawn, once, to act as queries; each ranks all rows. None takes all. A class with one
         row has nothing relevant to it: no query, but ranked.
@@ -124,6 +130,13 @@ class MLR(MetricLearner):
     C_ : float
     held_out_error_ : float or None
         5-NN error of held-out rows with what was kept.
+    pull_ : float
+        Share of the start in the metric, where ``pull`` was given; with 1 nothing is learned, and
+        ``n_iter_`` is 0.
+    init_ : object
+        The start that was taken.
+    pull_errors_ : dict
+        With "auto", error on held-out rows by number of the start and its share.
     n_iter_ : int
     converged_ : bool
         The gap closed, or held-out rows stopped the fit.

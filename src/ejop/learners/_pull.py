@@ -154,4 +154,3 @@ def several(init: Any) -> list[Any]:
 def _is_row(first: Any) -> bool:
     """Whether a list that begins so is a matrix."""
     return not isinstance(first, str) and not hasattr(first, "fit") and np.ndim(first) < 2
-
