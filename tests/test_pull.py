@@ -9,7 +9,16 @@ from sklearn.preprocessing import StandardScaler
 from ejop import EJOP
 from ejop.learners import ITML, LMNN, MLR, knn_error
 from ejop.learners._initialize import initialize_each
-from ejop.learners._pull import SHARES, USUAL_SHARE, between, compact, folds, merit
+from ejop.learners._pull import (
+    SHARES,
+    USUAL_SHARE,
+    Pull,
+    PullTable,
+    between,
+    compact,
+    folds,
+    merit,
+)
 
 #: fits are short on purpose
 pytestmark = pytest.mark.filterwarnings("ignore:.*did not converge")
@@ -151,6 +160,27 @@ def test_merit_is_a_mean_over_numbers_of_neighbours():
     error, doubt = merit(Z, y, np.array([[0.1], [8.0]]), np.array([0, 1]))
     np.testing.assert_allclose(error, [0.25, 0.0])  # nine vote for 1
     np.testing.assert_allclose(doubt[0], np.mean([0, 1 / 5, 3 / 7, 5 / 9]))
+
+
+def test_the_smallest_share_within_one_error_of_the_lowest(rng):
+    """Half of 400 rows err by chance; where the same rows err, little makes a difference."""
+    errs = (rng.random(400) < 0.5).astype(float)
+    worse, hardly = errs.copy(), errs.copy()
+    worse[np.flatnonzero(errs == 0)[:20]] = 1
+    hardly[np.flatnonzero(errs == 0)[:2]] = 1
+    hardly[np.flatnonzero(errs == 1)[:1]] = 0
+
+    def judged(errors):
+        halves = np.split(errors, 2)
+        return [np.stack([half, np.full(200, 0.5)]) for half in halves]
+
+    found = {Pull(0, 0.0): judged(worse), Pull(0, 0.5): judged(errs)}
+    assert PullTable(found).best() == Pull(0, 0.5)
+    assert PullTable(found).errors()[0, 0.0] == pytest.approx(worse.mean())
+    found[Pull(1, 0.25)] = judged(hardly)
+    assert PullTable(found).best() == Pull(1, 0.25)
+    found[Pull(0, 0.25)] = judged(errs)
+    assert PullTable(found).best() == Pull(0, 0.25)
 
 
 def test_starts_that_differ_in_power_are_fitted_once(wine, monkeypatch):

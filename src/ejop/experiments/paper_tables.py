@@ -184,9 +184,10 @@ _FORMS = ("", "-pulled", "-ejop")
 _STARTS = (
     "A learner alone sets out from the identity. With EJOP, what it learns there is mixed with the "
     "EJOP of kernel ridge: the power of EJOP (0, which is plain distance, 0.25, 0.5, 0.75 or 1) "
-    "and its share of the metric (0 to 1 in seven steps) are those with which rows of folds of the "
-    "training rows, seen by neither, are voted into other classes least often. Share 0 is the "
-    "learner alone; share 1 is EJOP alone and takes no iteration. With the identity, the same "
+    "and its share of the metric (0 to 1 in seven steps) are judged by folds of the training rows, "
+    "seen by neither; of the shares within one standard error of the lowest error the smallest is "
+    "taken. Share 0 is the learner alone; share 1 is EJOP alone and takes no iteration. With the "
+    "identity, the same "
     "choice is made of a share of plain distance, without EJOP: so much is owed to the choice. A "
     "learner alone has nothing to choose there. All stop by the same rules, on the rows that they "
     "learn from. ITML and MLR choose gamma and C on held-out rows; with a choice of shares they do "

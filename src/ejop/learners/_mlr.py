@@ -99,9 +99,9 @@ class MLR(MetricLearner):
     pull : float in [0, 1], "auto" or None, default=None
         None sets out from the start. Otherwise it sets out from the identity, and the metric that
         is returned lies between what is learned there and the start: a number is the share of the
-        start, "auto" the one of seven from 0 (the learner alone) to 1 (the start alone) with which
-        rows of folds that neither has seen are voted into other classes least often. ``init`` may
-        then be a list of starts, of which the best is taken. See the user guide on metric learners.
+        start, "auto" chooses one of seven from 0 (the learner alone) to 1 (the start alone) by rows
+        of folds that neither has seen: the smallest within one standard error of the lowest error.
+        ``init`` may then be a list of starts, of which the best is taken. See the user guide.
     n_queries : int or None, default=500
         Rows drawn, once, to act as queries; each ranks all rows. None takes all. A class with one
         row has nothing relevant to it: no query, but ranked.

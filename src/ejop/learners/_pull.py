@@ -121,12 +121,26 @@ class PullTable:
         return {(p.start, p.share): self._mean(p)[0] for p in self.found}
 
     def best(self) -> Pull:
-        """The lowest error; of equal ones the least doubt."""
-        return min(self.found, key=self._mean)
+        """The smallest share whose error is within one standard error of the lowest.
+
+        In a fold the learner has fewer rows than it will have, and gains more from rows than a
+        start does. Of equal shares it is the lowest error, then the least doubt.
+        """
+        lowest = self._rows(min(self.found, key=self._mean))[0]
+        as_good = [pull for pull in self.found if self._excess(pull, lowest) <= 0]
+        return min(as_good, key=lambda pull: (pull.share, self._mean(pull)))
+
+    def _rows(self, pull: Pull) -> NDArray:
+        return np.concatenate(self.found[pull], axis=1)
 
     def _mean(self, pull: Pull) -> tuple[float, float]:
-        error, doubt = np.concatenate(self.found[pull], axis=1).mean(1)
+        error, doubt = self._rows(pull).mean(1)
         return round(float(error), 12), round(float(doubt), 12)
+
+    def _excess(self, pull: Pull, lowest: NDArray) -> float:
+        """Mean error beyond the lowest and one standard error of the difference, row by row."""
+        worse = self._rows(pull)[0] - lowest
+        return round(float(worse.mean() - worse.std() / np.sqrt(len(worse))), 12)
 
 
 def merit(Z: NDArray, y: NDArray, Q: NDArray, labels: NDArray) -> NDArray:
