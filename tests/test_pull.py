@@ -95,6 +95,26 @@ def test_the_start_alone_takes_no_iteration(wine, learner):
     assert again.n_iter_ > 0
 
 
+def test_no_share_is_the_learner_alone(wine, learner):
+    X, y = wine
+    alone = clone(learner).fit(X, y)
+    mixed = learner.set_params(init="lda", pull=0).fit(X, y)
+    np.testing.assert_array_equal(mixed.components_, alone.components_)
+
+
+def test_it_goes_as_far_as_did_best_in_the_folds(rng):
+    """Alone the learner goes on for long after its best map, to see that none is better."""
+    y = np.repeat(np.arange(3), 20)
+    X = rng.normal(size=(60, 40))
+    X[:, :2] += 3 * np.array([[0, 0], [0, 1], [1, 0]])[y]
+    alone = LMNN(random_state=0).fit(X, y)
+    found = LMNN(init=np.eye(40)[:2], pull="auto", random_state=0).fit(X, y)
+    assert 0 < found.pull_ < 1
+    assert found.n_iter_ < alone.n_iter_ / 2
+    assert found.converged_
+    assert "iterations, as many as did best in half of the folds" in found.message_
+
+
 def test_rank_is_cut_after_mixing(wine, learner):
     X, y = wine
     whole = clone(learner).set_params(init="lda", pull=0.5).fit(X, y)

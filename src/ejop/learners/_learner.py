@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from copy import deepcopy
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -39,12 +40,15 @@ class Learned:
     converged : bool
     message : str
         Why it stopped.
+    best_at : int or None
+        Iteration of the map that is returned, 0 for the start, where the best of several is.
     """
 
     components: NDArray
     objective: list[float]
     converged: bool
     message: str
+    best_at: int | None = None
 
 
 class MetricLearner(LinearMetricEstimator):
@@ -117,24 +121,32 @@ class MetricLearner(LinearMetricEstimator):
             )
         if self.pull is None:
             return self._learn(X, y, random_state)
+        drawn = deepcopy(random_state)  # the learner alone draws what it would without a pull
         own = clone(self).set_params(
-            pull=None, init="identity", init_metric=None, n_components=None, verbose=0
+            pull=None, init="identity", init_metric=None, n_components=None, verbose=self.verbose
         )
-        seed = random_state.randint(2**31 - 1)
         pull = Pull(0, self.pull)
+        seed = random_state.randint(2**31 - 1)
         if self.pull == "auto":
-            pull = self._choose_pull(own, inits, X, y, random_state, seed)
+            pull, settled = self._choose_pull(own, inits, X, y, random_state, seed)
+            if pull.share > 0:
+                own.set_params(**settled)
         self.init_, self.pull_ = inits[pull.start], float(pull.share)
         start = self._starts([self.init_], X, y, seed)[0]
         found = Learned(start, [], True, "the start alone is returned: nothing was learned")
         if pull.share < 1:
-            own.set_params(verbose=self.verbose)
-            found = own._learn(X, y, np.random.RandomState(seed))
+            found = own._learn(X, y, drawn)
             self._tell(own)
+            if self.max_iter > own.max_iter <= len(found.objective):
+                found.converged = True
+                found.message = (
+                    f"{own.max_iter} iterations, as many as did best in half of the folds"
+                )
+        if 0 < pull.share < 1:
             L = between(found.components, start, X, pull.share)[0]
-            found.components = L if L.any() else start
+            found.components = compact(L) if L.any() else start
             found.message += f"; the start has {100 * pull.share:.0f} % of the metric"
-        found.components = cut(compact(found.components), self.n_components, "init")
+        found.components = cut(found.components, self.n_components, "init")
         return found
 
     def _choose_pull(
@@ -145,23 +157,31 @@ class MetricLearner(LinearMetricEstimator):
         y: NDArray,
         random_state: np.random.RandomState,
         seed: int,
-    ) -> Pull:
-        """The start and its share that rows of folds prefer, which neither has seen.
+    ) -> tuple[Pull, dict[str, Any]]:
+        """The start and its share that rows of folds prefer, which neither has seen, and settings
+        for the learner.
 
-        What a learner chooses for itself (gamma, C) is chosen by the rows of the first fold alone.
+        What it chooses for itself (gamma, C) is chosen by the rows of the first fold alone, and it
+        goes as many iterations as did best in half of the folds.
         """
-        table = PullTable({})
-        parts = folds(X, y, random_state)
+        table, settled, lengths = PullTable({}), dict[str, Any](), list[int]()
+        parts, own = folds(X, y, random_state), clone(own).set_params(verbose=0)
         name = f"{type(self).__name__}, pull"
         for seen, held in track(parts, len(parts), self, name, self.verbose):
             starts = self._starts(inits, X[seen], y[seen], seed)
             labels = np.unique(y[seen], return_inverse=True)[1]
-            learned = own._learn(X[seen], labels, np.random.RandomState(seed)).components
-            table.add(learned, starts, (X[seen], y[seen]), (X[held], y[held]))
-            own.set_params(**{name[:-1]: getattr(own, name) for name in self._settled})
+            learned = own._learn(X[seen], labels, np.random.RandomState(seed))
+            table.add(learned.components, starts, (X[seen], y[seen]), (X[held], y[held]))
+            settled = {name[:-1]: getattr(own, name) for name in self._settled}
+            own.set_params(**settled)
             self._tell(own)
+            lengths += [] if learned.best_at is None else [learned.best_at]
         self.pull_errors_ = table.errors()
-        return table.best() if table.found else Pull(0, USUAL_SHARE)
+        if not table.found:
+            return Pull(0, USUAL_SHARE), {}
+        if lengths:
+            settled["max_iter"] = max(1, int(np.median(lengths)))
+        return table.best(), settled
 
     def _starts(self, inits: list[Any], X: NDArray, y: NDArray, seed: int) -> list[NDArray]:
         return initialize_each(inits, X, y, init_metric=self.init_metric, random_state=seed)

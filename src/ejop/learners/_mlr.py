@@ -311,8 +311,9 @@ class MLR(MetricLearner):
             converged &= not trivial
         if not kept or L is None:
             why += "; no W did better than the start, which is kept"
-            return Learned(start, run.objective, converged, why)
-        return Learned(self._sized(L @ to_space), run.objective, converged, why)
+            return Learned(start, run.objective, converged, why, 0)
+        L = self._sized(L @ to_space)
+        return Learned(L, run.objective, converged, why, run.best_round)
 
     def _sized(self, L: NDArray) -> NDArray:
         """L with as many rows as were asked for; a metric of lower rank has rows of zeros."""
