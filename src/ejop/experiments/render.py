@@ -266,13 +266,14 @@ def _against_paper(lines: list[Line]) -> Any:
 
 
 _CONVERGENCE = (
-    "Objective by iteration of the first split: dashed from the identity, solid from EJOP. Its "
-    "scale goes with the settings that were chosen, so read the length of a curve, not its height."
+    "Objective by iteration of the first split: dashed alone, solid mixed with EJOP, where folds "
+    "say how far to go and there is no curve if EJOP alone does best. Its scale goes with the "
+    "settings that were chosen, so read the length of a curve, not its height."
 )
 
 
 def _convergence(runs: list[Run]) -> list[tuple[str, list[tuple[str, Any]]]]:
-    """Heading, and for each data set the objective by iteration from both starts, first seeds."""
+    """Heading, and for each data set the objective alone and with EJOP, of first seeds."""
     import plotly.graph_objects as go
 
     first: dict[tuple[str, str], Run] = {}
@@ -285,8 +286,8 @@ def _convergence(runs: list[Run]) -> list[tuple[str, list[tuple[str, Any]]]]:
         for dataset in dict.fromkeys(dataset for dataset, _ in first):
             figure = go.Figure()
             for method, label, line in (
-                (name, "identity", {"dash": "dash", "color": "#d55e00"}),
-                (f"{name}-ejop", "EJOP start", {"color": "#0072b2"}),
+                (name, "alone", {"dash": "dash", "color": "#d55e00"}),
+                (f"{name}-ejop", "with EJOP", {"color": "#0072b2"}),
             ):
                 if (dataset, method) in first:
                     values = first[dataset, method].objective

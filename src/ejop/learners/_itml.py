@@ -59,11 +59,8 @@ class ITML(MetricLearner):
     init_metric : array-like of shape (n_features, n_features), optional
         L^T L itself instead of ``init``.
     pull : float in [0, 1], "auto" or None, default=None
-        None sets out from the start. Otherwise it sets out from the identity, and the metric that
-        is returned lies between what is learned there and the start: a number is the share of the
-        start, "auto" chooses one of seven from 0 (the learner alone) to 1 (the start alone) by rows
-        of folds that neither has seen: the smallest within one standard error of the lowest error.
-        ``init`` may then be a list of starts, of which the best is taken. See the user guide.
+        Learn from the identity instead, and mix the result with the start:
+        :class:`~ejop.learners.MetricLearner`, which has ``pull_``, ``init_`` and ``pull_errors_``.
     prior_mix : float in [0, 1], default=0.1
         Share of the identity in the prior, which must be positive definite; it leaves the identity
         as it is. 0 takes the start alone and needs one of full rank.
@@ -107,13 +104,6 @@ class ITML(MetricLearner):
     objective_ : ndarray of shape (n_iter_,)
         Dual value after each pass, :math:`-\log\det(M M_0^{-1}) - \gamma \sum_k \log(\xi_k /
         \xi^0_k)`: a lower bound that rises to the minimum of the problem.
-    pull_ : float
-        Share of the start in the metric, where ``pull`` was given; with 1 nothing is learned, and
-        ``n_iter_`` is 0.
-    init_ : object
-        The start that was taken.
-    pull_errors_ : dict
-        With "auto", error on held-out rows by number of the start and its share.
     n_iter_ : int
     converged_ : bool
     message_ : str

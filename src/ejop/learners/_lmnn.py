@@ -257,11 +257,8 @@ class LMNN(MetricLearner):
     init_metric : array-like of shape (n_features, n_features), optional
         Start from this matrix M = L^T L instead.
     pull : float in [0, 1], "auto" or None, default=None
-        None sets out from the start. Otherwise it sets out from the identity, and the metric that
-        is returned lies between what is learned there and the start: a number is the share of the
-        start, "auto" chooses one of seven from 0 (the learner alone) to 1 (the start alone) by rows
-        of folds that neither has seen: the smallest within one standard error of the lowest error.
-        ``init`` may then be a list of starts, of which the best is taken. See the user guide.
+        Learn from the identity instead, and mix the result with the start:
+        :class:`~ejop.learners.MetricLearner`, which has ``pull_``, ``init_`` and ``pull_errors_``.
     targets : {"current", "init", "input"}, default="current"
         The metric in which the targets are nearest: the learned one, looked up again after each
         phase; the start; or plain distance in X. The first two make use of a good start, and so
@@ -294,13 +291,6 @@ class LMNN(MetricLearner):
     objective_ : ndarray of shape (n_iter_,)
         Objective after each iteration, for the targets and impostors of its phase: it never
         rises within a phase, and may rise from one phase to the next where new impostors came in.
-    pull_ : float
-        Share of the start in the metric, where ``pull`` was given; with 1 nothing is learned, and
-        ``n_iter_`` is 0.
-    init_ : object
-        The start that was taken.
-    pull_errors_ : dict
-        With "auto", error on held-out rows by number of the start and its share.
     n_iter_ : int
     converged_ : bool
     message_ : str

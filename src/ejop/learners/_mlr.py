@@ -97,11 +97,8 @@ class MLR(MetricLearner):
     init_metric : array-like of shape (n_features, n_features), optional
         L_0^T L_0 instead.
     pull : float in [0, 1], "auto" or None, default=None
-        None sets out from the start. Otherwise it sets out from the identity, and the metric that
-        is returned lies between what is learned there and the start: a number is the share of the
-        start, "auto" chooses one of seven from 0 (the learner alone) to 1 (the start alone) by rows
-        of folds that neither has seen: the smallest within one standard error of the lowest error.
-        ``init`` may then be a list of starts, of which the best is taken. See the user guide.
+        Learn from the identity instead, and mix the result with the start:
+        :class:`~ejop.learners.MetricLearner`, which has ``pull_``, ``init_`` and ``pull_errors_``.
     n_queries : int or None, default=500
         Rows drawn, once, to act as queries; each ranks all rows. None takes all. A class with one
         row has nothing relevant to it: no query, but ranked.
@@ -130,13 +127,6 @@ class MLR(MetricLearner):
     C_ : float
     held_out_error_ : float or None
         5-NN error of held-out rows with what was kept.
-    pull_ : float
-        Share of the start in the metric, where ``pull`` was given; with 1 nothing is learned, and
-        ``n_iter_`` is 0.
-    init_ : object
-        The start that was taken.
-    pull_errors_ : dict
-        With "auto", error on held-out rows by number of the start and its share.
     n_iter_ : int
     converged_ : bool
         The gap closed, or held-out rows stopped the fit.
