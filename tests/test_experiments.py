@@ -491,8 +491,8 @@ def test_the_page_is_self_contained(runs):
     page = to_html(parts, runs, "A <title>", "about")
     assert "<h1>A &lt;title&gt;</h1>" in page
     assert "LMNN: objective by iteration" in page
-    assert page.count("<h3>letter</h3>") == 1  # one panel a data set, with both starts
-    assert "EJOP start" in page
+    assert page.count("<h3>letter</h3>") == 1  # one panel a data set, with both curves
+    assert "with EJOP" in page
     assert 'src="http' not in page
 
 
