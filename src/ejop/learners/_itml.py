@@ -184,8 +184,10 @@ class ITML(MetricLearner):
         self.prior_ = problem.root.T @ problem.root
         self.bounds_, self.n_constraints_ = problem.bounds, len(problem.V)
         if self.gamma_ == 0:
-            why = "no gamma did better on held-out rows" if self.gamma_errors_ else "gamma=0"
-            message = f"{why}: the prior is returned"
+            why = "gamma=0 leaves"
+            if self.gamma_errors_:
+                why = "no gamma did better on held-out rows than"
+            message = f"{why} the prior, which is returned"
             return Learned(problem.components(None, self.n_components), [0.0], True, message)
 
         def shown(passes: Iterator[State]) -> Iterator[State]:
