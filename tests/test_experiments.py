@@ -341,7 +341,9 @@ def test_folds_depend_on_set_and_seed_alone():
     assert len(one.X_test) == 597
 
 
-@pytest.mark.parametrize("method", ["euclid", "relieff", "ridge-knn", "paper-knn", "lmnn-ejop"])
+@pytest.mark.parametrize(
+    "method", ["euclid", "relieff", "ridge-knn", "paper-knn", "lmnn-ejop", "itml-pulled"]
+)
 def test_methods_run_on_a_small_fold(method, monkeypatch):
     fold = make_fold("digits", 0)
     small = type(fold)(fold.X[:300], fold.y[:300], fold.X_test, fold.y_test)
@@ -370,6 +372,19 @@ def test_iterations_to_converge():
     assert iterations_to_converge([]) is None
     assert iterations_to_converge([1.0]) == 1
     assert iterations_to_converge([5.0, 1.0, 3.0, 1.001, 1.0]) == 4
+
+
+def test_a_start_that_is_kept_takes_no_iteration():
+    kept = Outcome(1.0, 0.1, 0.1, {"n_iter": 0})
+    assert kept.iterations == 0
+    assert Outcome(1.0, 0.1, 0.1, {}).iterations is None
+    assert Outcome(1.0, 0.1, 0.1, {"n_iter": 3}, [3.0, 1.0, 1.0]).iterations == 2
+
+
+def test_the_page_says_how_ejop_comes_in(runs):
+    labels = {name: method.label for name, method in METHODS.items()}
+    table = TABLES["table4"]
+    assert "the smallest is taken" in to_markdown(table, summarize(table, runs, labels))
 
 
 def test_tables_name_what_exists():
@@ -561,8 +576,8 @@ def test_the_page_is_self_contained(runs):
     page = to_html(parts, runs, "A <title>", "about")
     assert "<h1>A &lt;title&gt;</h1>" in page
     assert "LMNN: objective by iteration" in page
-    assert page.count("<h3>letter</h3>") == 1  # one panel a data set, with both starts
-    assert "EJOP start" in page
+    assert page.count("<h3>letter</h3>") == 1  # one panel a data set, with both curves
+    assert "with EJOP" in page
     assert 'src="http' not in page
 
 

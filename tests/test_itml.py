@@ -217,6 +217,12 @@ def test_gamma_is_chosen_by_held_out_rows_that_the_metric_has_not_seen(iris, mon
     assert set(errors) <= {0.0, *GAMMAS}
 
 
+def test_gamma_zero_is_the_prior(iris):
+    fitted = ITML(init="lda", gamma=0, random_state=0).fit(*iris)
+    np.testing.assert_allclose(fitted.get_mahalanobis_matrix(), fitted.prior_, atol=1e-9)
+    assert "gamma=0 leaves the prior" in fitted.message_
+
+
 def test_a_prior_that_no_gamma_beats_is_returned_with_a_word(iris, monkeypatch):
     X, y = iris
 
@@ -334,7 +340,7 @@ def test_bad_input_is_refused(iris):
         ({"init": np.eye(1, 4), "prior_mix": 0}, "prior is singular"),
         ({"n_components": 5}, "must lie between 1 and the number of features, 4"),
         ({"percentiles": (5, 101)}, "must be two numbers from 0 to 100"),
-        ({"gamma": 0}, "gamma"),
+        ({"gamma": -1.0}, "gamma"),
         ({"gamma": -1.0}, "gamma"),
         ({"n_constraints": 0}, "n_constraints"),
     ]:

@@ -32,6 +32,8 @@ LEARNED_NEIGHBORS = 5
 PAPER_BANDWIDTHS = (1.25, 1.75, 2.5)
 PAPER_STEPS = (0.25, 0.5)
 PAPER_QUERIES = 2000
+#: powers of the EJOP that learners are pulled towards; 0 is plain distance
+START_POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 @dataclass
@@ -54,6 +56,11 @@ class Outcome:
     predict_seconds: float
     settings: dict[str, Any]
     objective: list[float] = field(default_factory=list)
+
+    @property
+    def iterations(self) -> int | None:
+        """Until the objective stays near its last value; None for methods that do not iterate."""
+        return 0 if self.settings.get("n_iter") == 0 else iterations_to_converge(self.objective)
 
 
 def iterations_to_converge(objective: list[float]) -> int | None:
@@ -122,10 +129,12 @@ def learner(make: Callable[[int], Any]) -> Callable[..., Outcome]:
             "converged": getattr(model, "converged_", None),
             "message": getattr(model, "message_", ""),
         }
-        for name in ("gamma_", "C_"):
+        for name in ("gamma_", "C_", "pull_"):
             chosen = getattr(model, name, None)
             if isinstance(chosen, Real):  # "auto" stays where there was nothing to choose by
                 settings[name.rstrip("_")] = float(chosen)
+        if isinstance(getattr(model, "init_", None), EJOP):
+            settings["power"] = model.init_.power
         objective = [float(v) for v in getattr(model, "objective_", [])]
         seconds = time.perf_counter() - fitted
         return Outcome(error, fitted - start, seconds, settings, objective)
@@ -138,8 +147,14 @@ def _plain(kind: Any, options: dict[str, Any], seed: int) -> Any:
 
 
 def _from_ejop(kind: Any, options: dict[str, Any], seed: int) -> Any:
-    """A learner that starts from the EJOP of kernel ridge."""
-    return kind(init=EJOP("ridge", random_state=seed), random_state=seed, **options)
+    """A learner pulled towards the EJOP of kernel ridge, the plain metric among its powers."""
+    starts = [EJOP("ridge", power=power, random_state=seed) for power in START_POWERS]
+    return kind(init=starts, pull="auto", random_state=seed, **options)
+
+
+def _from_identity(kind: Any, options: dict[str, Any], seed: int) -> Any:
+    """A learner pulled towards plain distance: as much choice, and no EJOP."""
+    return kind(pull="auto", random_state=seed, **options)
 
 
 def relieff(fold: Fold, seed: int, n_neighbors: int | None) -> Outcome:
@@ -279,6 +294,8 @@ def _learners() -> dict[str, Method]:
     for name, (kind, options) in kinds.items():
         plain = learner(partial(_plain, kind, options))
         found[name] = Method(kind.__name__, plain, "ejop-knn")
+        pulled = learner(partial(_from_identity, kind, options))
+        found[f"{name}-pulled"] = Method(f"{kind.__name__} + identity", pulled, "ejop-knn")
         started = learner(partial(_from_ejop, kind, options))
         found[f"{name}-ejop"] = Method(f"{kind.__name__} + EJOP", started, "ejop-knn")
     found["nca"] = Method("NCA", nca(ejop_start=False), "ejop-knn")

@@ -169,6 +169,7 @@ def remarks(lines: Iterable[Line]) -> list[str]:
 def to_markdown(table: PaperTable, lines: list[Line]) -> str:
     """The table in Markdown, with notes on the preparation of each row."""
     out = [f"## {table.name}: {table.title}", ""]
+    out += [table.note, ""] if table.note else []
     out += ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
     out += ["| " + " | ".join(cells(line)) + " |" for line in lines]
     out += ["", *(f"- {text}" for text in remarks(lines))]
@@ -205,7 +206,9 @@ def to_html(
 
     body = [f"<h1>{html.escape(title)}</h1>", f"<p>{html.escape(about)}</p>"]
     for table, lines in parts:
-        body += [f"<h2>{table.name}: {html.escape(table.title)}</h2>", _html_table(lines)]
+        body.append(f"<h2>{table.name}: {html.escape(table.title)}</h2>")
+        body += [f"<p>{html.escape(table.note)}</p>"] if table.note else []
+        body.append(_html_table(lines))
         body += [f"<p>{html.escape(text)}</p>" for text in remarks(lines)]
         compared = [line for line in lines if line.paper is not None]
         if compared:
@@ -280,13 +283,14 @@ def _against_paper(lines: list[Line]) -> Any:
 
 
 _CONVERGENCE = (
-    "Objective by iteration of the first split: dashed from the identity, solid from EJOP. Its "
-    "scale goes with the settings that were chosen, so read the length of a curve, not its height."
+    "Objective by iteration of the first split: dashed alone, solid mixed with EJOP, where folds "
+    "say how far to go and there is no curve if EJOP alone does best. Its scale goes with the "
+    "settings that were chosen, so read the length of a curve, not its height."
 )
 
 
 def _convergence(runs: list[Run]) -> list[tuple[str, list[tuple[str, Any]]]]:
-    """Heading, and for each data set the objective by iteration from both starts, first seeds."""
+    """Heading, and for each data set the objective alone and with EJOP, of first seeds."""
     import plotly.graph_objects as go
 
     first: dict[tuple[str, str], Run] = {}
@@ -299,8 +303,8 @@ def _convergence(runs: list[Run]) -> list[tuple[str, list[tuple[str, Any]]]]:
         for dataset in dict.fromkeys(dataset for dataset, _ in first):
             figure = go.Figure()
             for method, label, line in (
-                (name, "identity", {"dash": "dash", "color": "#d55e00"}),
-                (f"{name}-ejop", "EJOP start", {"color": "#0072b2"}),
+                (name, "alone", {"dash": "dash", "color": "#d55e00"}),
+                (f"{name}-ejop", "with EJOP", {"color": "#0072b2"}),
             ):
                 if (dataset, method) in first:
                     values = first[dataset, method].objective

@@ -28,7 +28,7 @@ def compute(
 ) -> Run:
     """One run; ``n_neighbors`` is for methods tested with the neighbours of another."""
     from ejop.experiments.folds import make_fold  # workers load what they need, when they need it
-    from ejop.experiments.methods import METHODS, iterations_to_converge
+    from ejop.experiments.methods import METHODS
 
     dataset, method, seed = key
     fold = make_fold(dataset, seed, data_dir, device)
@@ -40,7 +40,7 @@ def compute(
         round(found.error, 6),
         round(found.fit_seconds, 3),
         round(found.predict_seconds, 3),
-        iterations_to_converge(found.objective),
+        found.iterations,
         found.settings if device is None else {**found.settings, "device": device},
         found.objective,
         versions(),

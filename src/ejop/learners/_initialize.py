@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
@@ -12,12 +13,14 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import check_array
 
-from ejop.metric import eigh_descending
+from ejop.metric import components, eigh_descending
 
 #: share of the mean variance added to the within-class scatter, so that it can be inverted
 LDA_SHRINKAGE = 1e-3
 #: eigenvalue of an ``init_metric``, relative to the largest, below which it is not PSD
 NEGATIVE = -1e-8
+#: parameters of an EJOP that leave its eigenvalues as they are
+MADE_OF_SPECTRA = ("power", "shrinkage", "n_components")
 
 
 def initialize(
@@ -72,7 +75,7 @@ def initialize(
             f"`n_components`={n_components} must lie between 1 and the number of features, {d}."
         )
     if init_metric is not None:
-        return _cut(_factor(init_metric, d), n_components, "init_metric")
+        return cut(_factor(init_metric, d), n_components, "init_metric")
     if isinstance(init, str):
         if init not in STARTS:
             raise ValueError(
@@ -83,8 +86,42 @@ def initialize(
             raise ValueError(f"`init`={init!r} needs `y`, which was None.")
         return STARTS[init](X, y, n_components, random_state)
     if hasattr(init, "components_") or hasattr(init, "fit"):
-        return _cut(_components_of(init, X, y), n_components, "init")
-    return _cut(_checked(init, d), n_components, "init")
+        return cut(_components_of(init, X, y), n_components, "init")
+    return cut(_checked(init, d), n_components, "init")
+
+
+def initialize_each(
+    inits: list[Any], X: NDArray, y: NDArray, *, init_metric: Any = None, random_state: Any = None
+) -> list[NDArray]:
+    """The maps of several starts by :func:`initialize`, each of all its rows.
+
+    Estimators such as EJOP that differ in what is made of the eigenvalues alone (power, shrinkage,
+    rank) are fitted once.
+    """
+    spectra: dict[str, Any] = {}
+    found = []
+    for init in inits:
+        made = _of_spectrum(init, X, y, spectra)
+        found.append(
+            initialize(init, X, y, init_metric=init_metric, random_state=random_state)
+            if made is None
+            else made
+        )
+    return found
+
+
+def _of_spectrum(init: Any, X: NDArray, y: NDArray, spectra: dict[str, Any]) -> NDArray | None:
+    """Components of an EJOP by the eigenvalues of one like it; None for other starts."""
+    if hasattr(init, "components_") or not hasattr(init, "get_params"):
+        return None
+    settings = init.get_params(deep=False)
+    if not all(name in settings for name in MADE_OF_SPECTRA):
+        return None
+    made = {name: settings.pop(name) for name in MADE_OF_SPECTRA}
+    key = joblib.hash((type(init).__name__, settings))
+    if key not in spectra:
+        spectra[key] = clone(init).fit(X, y)
+    return components(spectra[key].eigenvalues_, spectra[key].eigenvectors_, **made)
 
 
 def _identity(X: NDArray, y: Any, r: int | None, random_state: Any) -> NDArray:
@@ -167,7 +204,7 @@ def _factor(M: Any, d: int) -> NDArray:
     return np.sqrt(values[kept])[:, None] * vectors.T[kept]
 
 
-def _cut(L: NDArray, r: int | None, name: str) -> NDArray:
+def cut(L: NDArray, r: int | None, name: str) -> NDArray:
     """L, or the closest map of rank r."""
     if r is None or len(L) == r:
         return L

@@ -58,11 +58,14 @@ class ITML(MetricLearner):
         the same mean squared distance of the rows.
     init_metric : array-like of shape (n_features, n_features), optional
         L^T L itself instead of ``init``.
+    pull : float in [0, 1], "auto" or None, default=None
+        Learn from the identity instead, and mix the result with the start:
+        :class:`~ejop.learners.MetricLearner`, which has ``pull_``, ``init_`` and ``pull_errors_``.
     prior_mix : float in [0, 1], default=0.1
         Share of the identity in the prior, which must be positive definite; it leaves the identity
         as it is. 0 takes the start alone and needs one of full rank.
     gamma : float or "auto", default="auto"
-        Weight of the slack: near 0 the prior stays, a large one enforces every pair. "auto" takes
+        Weight of the slack: 0 is the prior itself, a large one enforces every pair. "auto" takes
         the best of seven from 0.001 to 10, from below until three in a row are worse, by the
         error of five neighbours on held-out rows after ten passes or fewer, and then learns from
         all rows; the prior is returned where it does better than all of them. A start that is
@@ -128,10 +131,11 @@ class ITML(MetricLearner):
     _parameter_constraints: dict = {
         **MetricLearner._parameter_constraints,
         "prior_mix": [Interval(Real, 0, 1, closed="both")],
-        "gamma": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "gamma": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
         "n_constraints": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "percentiles": ["array-like"],
     }
+    _settled = ("gamma_",)
 
     def __init__(
         self,
@@ -139,6 +143,7 @@ class ITML(MetricLearner):
         *,
         init: Any = "identity",
         init_metric: ArrayLike | None = None,
+        pull: float | str | None = None,
         prior_mix: float = 0.1,
         gamma: float | str = "auto",
         n_constraints: int | str = "auto",
@@ -152,6 +157,7 @@ class ITML(MetricLearner):
         self.n_components = n_components
         self.init = init
         self.init_metric = init_metric
+        self.pull = pull
         self.prior_mix = prior_mix
         self.gamma = gamma
         self.n_constraints = n_constraints
@@ -178,7 +184,10 @@ class ITML(MetricLearner):
         self.prior_ = problem.root.T @ problem.root
         self.bounds_, self.n_constraints_ = problem.bounds, len(problem.V)
         if self.gamma_ == 0:
-            message = "no gamma did better on held-out rows than the prior, which is returned"
+            why = "gamma=0 leaves"
+            if self.gamma_errors_:
+                why = "no gamma did better on held-out rows than"
+            message = f"{why} the prior, which is returned"
             return Learned(problem.components(None, self.n_components), [0.0], True, message)
 
         def shown(passes: Iterator[State]) -> Iterator[State]:

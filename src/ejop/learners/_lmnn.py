@@ -125,8 +125,8 @@ class Descent:
         Rows that judge L; None leaves it to the vote among ``rows``.
     objective : list of float
         Value after each iteration.
-    best, best_error : ndarray, float
-        L of the lowest error at a refresh, the earliest of equals save the start.
+    best, best_error, best_at : ndarray, float, int
+        L of the lowest error at a refresh, the earliest of equals save the start, and when it was.
     message : str
         Why the descent is over; empty while it is not.
     """
@@ -141,7 +141,7 @@ class Descent:
     converged: bool = False
 
     def __post_init__(self) -> None:
-        self.best, self.best_error, self._best_at = self.L, np.inf, 0
+        self.best, self.best_error, self.best_at = self.L, np.inf, 0
         self._impostors = np.empty((len(self.rows.X), 0), dtype=np.intp)
         self._look_up()
         self.best_error = np.nextafter(self.best_error, np.inf)  # a tie is won by what is learned
@@ -204,7 +204,7 @@ class Descent:
         if self.held_out is not None:
             error = knn_error(self.L, self.rows.X, self.rows.labels, *self.held_out, k)
         if error < self.best_error:
-            self.best, self.best_error, self._best_at = self.L, error, len(self.objective)
+            self.best, self.best_error, self.best_at = self.L, error, len(self.objective)
 
     def _finish(self, iterations: int) -> None:
         """Settle ``message`` if the descent is over."""
@@ -213,7 +213,7 @@ class Descent:
         goal = self._lowest * (1 - self.settings.tol * iterations)
         self._stalled = 0 if value < goal else self._stalled + 1
         self._lowest = min(self._lowest, value)
-        age = len(self.objective) - self._best_at
+        age = len(self.objective) - self.best_at
         if not np.isfinite(value):
             self.message = "the objective is not finite; scale the columns of X"
         elif iterations == 0 or self._stalled >= STALLED_STEPS:
@@ -256,6 +256,9 @@ class LMNN(MetricLearner):
         Where to start; see :func:`ejop.initialize`.
     init_metric : array-like of shape (n_features, n_features), optional
         Start from this matrix M = L^T L instead.
+    pull : float in [0, 1], "auto" or None, default=None
+        Learn from the identity instead, and mix the result with the start:
+        :class:`~ejop.learners.MetricLearner`, which has ``pull_``, ``init_`` and ``pull_errors_``.
     targets : {"current", "init", "input"}, default="current"
         The metric in which the targets are nearest: the learned one, looked up again after each
         phase; the start; or plain distance in X. The first two make use of a good start, and so
@@ -333,6 +336,7 @@ class LMNN(MetricLearner):
         n_components: int | None = None,
         init: Any = "identity",
         init_metric: Any = None,
+        pull: float | str | None = None,
         targets: str = "current",
         push: float = 0.5,
         loss: str = "hinge",
@@ -348,6 +352,7 @@ class LMNN(MetricLearner):
         self.n_components = n_components
         self.init = init
         self.init_metric = init_metric
+        self.pull = pull
         self.targets = targets
         self.push = push
         self.loss = loss
@@ -393,8 +398,14 @@ class LMNN(MetricLearner):
             descent.advance()
         if descent.best is first:
             message = f"no map has a lower error than the start, which is kept; {descent.message}"
-            return Learned(start, descent.objective, descent.converged, message)
-        return Learned(descent.best / spread, descent.objective, descent.converged, descent.message)
+            return Learned(start, descent.objective, descent.converged, message, 0)
+        return Learned(
+            descent.best / spread,
+            descent.objective,
+            descent.converged,
+            descent.message,
+            descent.best_at,
+        )
 
     def _descent(
         self, rows: ByClass, L: NDArray, spread: NDArray, held_out: tuple[NDArray, NDArray] | None

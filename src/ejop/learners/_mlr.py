@@ -96,6 +96,9 @@ class MLR(MetricLearner):
         The start L_0; see :func:`ejop.initialize`.
     init_metric : array-like of shape (n_features, n_features), optional
         L_0^T L_0 instead.
+    pull : float in [0, 1], "auto" or None, default=None
+        Learn from the identity instead, and mix the result with the start:
+        :class:`~ejop.learners.MetricLearner`, which has ``pull_``, ``init_`` and ``pull_errors_``.
     n_queries : int or None, default=500
         Rows drawn, once, to act as queries; each ranks all rows. None takes all. A class with one
         row has nothing relevant to it: no query, but ranked.
@@ -161,6 +164,7 @@ class MLR(MetricLearner):
         "k": [None, Interval(Integral, 1, None, closed="left")],
         "n_queries": [None, Interval(Integral, 1, None, closed="left")],
     }
+    _settled = ("C_",)
 
     def __init__(
         self,
@@ -171,6 +175,7 @@ class MLR(MetricLearner):
         n_components: int | None = None,
         init: Any = "identity",
         init_metric: ArrayLike | None = None,
+        pull: float | str | None = None,
         n_queries: int | None = 500,
         max_iter: int = 100,
         tol: float = 1e-3,
@@ -184,6 +189,7 @@ class MLR(MetricLearner):
         self.n_components = n_components
         self.init = init
         self.init_metric = init_metric
+        self.pull = pull
         self.n_queries = n_queries
         self.max_iter = max_iter
         self.tol = tol
@@ -295,8 +301,9 @@ class MLR(MetricLearner):
             converged &= not trivial
         if not kept or L is None:
             why += "; no W did better than the start, which is kept"
-            return Learned(start, run.objective, converged, why)
-        return Learned(self._sized(L @ to_space), run.objective, converged, why)
+            return Learned(start, run.objective, converged, why, 0)
+        L = self._sized(L @ to_space)
+        return Learned(L, run.objective, converged, why, run.best_round)
 
     def _sized(self, L: NDArray) -> NDArray:
         """L with as many rows as were asked for; a metric of lower rank has rows of zeros."""

@@ -100,7 +100,8 @@ class ReliefF(MetricLearner):
         "n_jobs": [None, Integral],
         "verbose": ["verbose"],
     }
-    random_state = None  # the base asks for one; here nothing is random
+    # the base asks for these; here nothing is random, and there is no start
+    random_state, init, pull = None, None, None
 
     def __init__(
         self,
