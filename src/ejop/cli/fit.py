@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from ejop.cli.files import check_files
@@ -49,6 +48,7 @@ from ejop.cli.options import (
 )
 from ejop.cli.reading import ReadOptions
 from ejop.cli.reporting import hold_out, write_page
+from ejop.cli.scores import Score, score_on, truth_of, unseen_score
 
 #: columns that are told after a fit
 TOLD = 5
@@ -80,6 +80,10 @@ def fit(
     ] = None,
     time_limit: TimeLimit = None,
     checkpoint: CheckpointFile = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(help="Labelled rows that are not learned from: the score is that of these."),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(help="HTML report on a fifth of the rows, held out for it.")
     ] = None,
@@ -120,12 +124,14 @@ def fit(
         None if checkpoint is None else str(checkpoint),
         as_bytes(memory),
     )
-    check_files(read=[rows], written=[out, report, checkpoint])
+    check_files(read=[rows, test], written=[out, report, checkpoint])
     chosen = Chosen.read(
         target, id_column=id_column, drop=drop, keep=keep, category=category, missing=missing
     )
     reading = ReadOptions(sep, decimal, encoding, sheet)
     training = load(rows, chosen, task, reading, learning, out)
+    if test is not None:
+        check_test(test, training)
     held = None if report is None else hold_out(training, seed)
     found = training.survey()
     learning.predictor(training)  # what does not apply is refused before the work
@@ -138,9 +144,10 @@ def fit(
     save_model(model, out)
     if report is not None and held is not None:
         write_page(report, model, *held)
+    score = _score(model, test, held, reading)
     page = {} if report is None else {"report": str(report)}
-    summary = {"model": str(out), "seconds": round(seconds, 3), **summary_of(model), **page}
-    show_json(summary) if as_json else _print_summary(summary, model)
+    summary = {"model": str(out), "seconds": round(seconds, 3), **summary_of(model, score), **page}
+    show_json(summary) if as_json else _print_summary(summary, model, score)
 
 
 def load(
@@ -168,7 +175,33 @@ def stoppable(checkpoint: Path | None) -> Iterator[None]:
         raise
 
 
-def summary_of(model: Any) -> dict[str, Any]:
+def check_test(path: Path, training: Any) -> None:
+    """Refuse, before the long work, rows to test on that cannot be read or have no target."""
+    from ejop.cli.tables import read_table
+    from ejop.cli.training import check_name
+
+    frame = read_table(path, text=[training.target], usual=training.reading)
+    check_name(training.target, list(frame.columns))
+    if not frame[training.target].notna().any():
+        raise ValueError(f"{path} has no row with {training.target} to test on")
+
+
+def _score(model: Any, test: Path | None, held: Any, reading: ReadOptions) -> Score:
+    """Score on rows that were kept from the model; without such on those it had not seen yet."""
+    from ejop.cli.training import told_by_us
+
+    if test is not None:
+        frame = model.read(test, reading)
+        known, truth = truth_of(model, frame[model.about["target"]])
+        with told_by_us(test.name):
+            return score_on(model, frame[known], truth, f"{counted(len(truth), 'row')} of {test}")
+    if held is None:
+        return unseen_score(model)
+    X, y = held
+    return score_on(model, X, y, f"the {counted(len(y), 'row')} held out for the report")
+
+
+def summary_of(model: Any, score: Score) -> dict[str, Any]:
     """What was learned, as plain values."""
     predictor = model.predictor
     return {
@@ -181,30 +214,19 @@ def summary_of(model: Any) -> dict[str, Any]:
         "features": len(predictor.prepared_names()),
         "rule": rule_name(predictor),
         "settings": predictor.best_params_,
-        "score": score_name(model),
-        "held_out_score": predictor.best_score_,
-        "euclidean_score": euclidean_score(predictor),
+        "score": score.name,
+        "held_out_score": score.value,
+        "scores": score.plain_values(),
         "importances": model.importances(),
     }
 
 
-def score_name(model: Any) -> str:
-    """What the score is called."""
-    return "accuracy" if model.about["task"] == "classification" else "R2"
-
-
-def euclidean_score(predictor: Any) -> float | None:
-    """Best score that the same tuning found for plain distances (power 0); None where no distance
-    was tuned."""
-    results = predictor.cv_results_
-    plain = np.asarray(results.get("param_power", [])) == 0
-    return float(np.max(results["mean_test_score"][plain])) if np.any(plain) else None
-
-
-def _print_summary(summary: dict[str, Any], model: Any) -> None:
+def _print_summary(summary: dict[str, Any], model: Any, score: Score) -> None:
     predictor = model.predictor
     tell(f"{summary['model']}: {type(predictor).__name__}, {choice_in_words(predictor)}")
-    tell(f"learned in {summary['seconds']:.1f} s; {scores_in_words(model)}")
+    tell(f"learned in {summary['seconds']:.1f} s")
+    for line in score.in_words():
+        tell(line)
     tell(f"what matters: {in_words(map(share_in_words, summary['importances']), TOLD)}")
     if "report" in summary:
         tell(f"report: {summary['report']}")
@@ -215,18 +237,6 @@ def choice_in_words(predictor: Any) -> str:
     if predictor.rule_.chooses:
         return predictor.rule_.in_words()
     return ", ".join(f"{name} {value}" for name, value in predictor.best_params_.items())
-
-
-def scores_in_words(model: Any) -> str:
-    """Score on rows the model had not seen, beside that of plain distances where one is known."""
-    predictor, name = model.predictor, score_name(model)
-    if predictor.rule_.chooses:
-        return f"{name} {predictor.best_score_:.3f} on rows it had not seen"
-    if np.isnan(predictor.best_score_):
-        return "too few rows to hold any out, so how good it is is not known"
-    plain = euclidean_score(predictor)
-    text = f"{name} on held-out rows {predictor.best_score_:.3f}"
-    return text if plain is None else f"{text}, {plain:.3f} with plain distances"
 
 
 def share_in_words(one: dict[str, Any]) -> str:

@@ -340,6 +340,7 @@ _FITTED = (
     "n_features_in_",
     "plan_",
     "rule_",
+    "unseen_score_",
 )
 
 
