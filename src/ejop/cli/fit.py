@@ -34,6 +34,7 @@ from ejop.cli.options import (
     Keep,
     Memory,
     Missing,
+    Plot,
     Rows,
     Seed,
     Separator,
@@ -46,9 +47,17 @@ from ejop.cli.options import (
     show_json,
     tell,
 )
+from ejop.cli.pictures import FITTED, ShownRows, check_pictures, draw_fit
 from ejop.cli.reading import ReadOptions
 from ejop.cli.reporting import hold_out, write_page
-from ejop.cli.scores import Score, score_on, truth_of, unseen_score
+from ejop.cli.scores import (
+    Score,
+    predictions_of,
+    score_of,
+    truth_of,
+    unseen_predictions,
+    unseen_score,
+)
 
 #: columns that are told after a fit
 TOLD = 5
@@ -87,6 +96,7 @@ def fit(
     report: Annotated[
         Path | None, typer.Option(help="HTML report on a fifth of the rows, held out for it.")
     ] = None,
+    plot: Plot = None,
     drop: Drop = None,
     keep: Keep = None,
     category: Category = None,
@@ -125,6 +135,7 @@ def fit(
         as_bytes(memory),
     )
     check_files(read=[rows, test], written=[out, report, checkpoint])
+    check_pictures(plot, FITTED, [rows, test, out, report, checkpoint])
     chosen = Chosen.read(
         target, id_column=id_column, drop=drop, keep=keep, category=category, missing=missing
     )
@@ -144,9 +155,13 @@ def fit(
     save_model(model, out)
     if report is not None and held is not None:
         write_page(report, model, *held)
-    score = _score(model, test, held, reading)
+    shown = shown_rows(model, training, test, held, reading)
+    score = score_of_rows(model, shown, test, held)
+    pictures = [] if plot is None else draw_fit(plot, model, shown)
     page = {} if report is None else {"report": str(report)}
     summary = {"model": str(out), "seconds": round(seconds, 3), **summary_of(model, score), **page}
+    if plot is not None:
+        summary["pictures"] = pictures
     show_json(summary) if as_json else _print_summary(summary, model, score)
 
 
@@ -186,19 +201,37 @@ def check_test(path: Path, training: Any) -> None:
         raise ValueError(f"{path} has no row with {training.target} to test on")
 
 
-def _score(model: Any, test: Path | None, held: Any, reading: ReadOptions) -> Score:
-    """Score on rows that were kept from the model; without such on those it had not seen yet."""
+def shown_rows(
+    model: Any, training: Any, test: Path | None, held: Any, reading: ReadOptions
+) -> ShownRows:
+    """Rows that were kept from the model, with its predictions; without such those it learned from,
+    with predictions by machines that had not seen them."""
     from ejop.cli.training import told_by_us
 
     if test is not None:
         frame = model.read(test, reading)
         known, truth = truth_of(model, frame[model.about["target"]])
-        with told_by_us(test.name):
-            return score_on(model, frame[known], truth, f"{counted(len(truth), 'row')} of {test}")
-    if held is None:
+        frame = frame[known]
+    elif held is not None:
+        frame, truth = held
+    else:
+        frame, truth = training.shown()
+        judged, predicted, shares = unseen_predictions(model)
+        return ShownRows(frame, truth, judged, predicted, shares)
+    with told_by_us(model.about["source"] if test is None else test.name):
+        predicted, shares = predictions_of(model, frame)
+    return ShownRows(
+        frame, truth, truth if shares is None else truth.astype(str), predicted, shares
+    )
+
+
+def score_of_rows(model: Any, shown: ShownRows, test: Path | None, held: Any) -> Score:
+    """How good the predictions of these rows are."""
+    if test is None and held is None:
         return unseen_score(model)
-    X, y = held
-    return score_on(model, X, y, f"the {counted(len(y), 'row')} held out for the report")
+    rows = counted(len(shown.truth), "row")
+    on = f"the {rows} held out for the report" if test is None else f"{rows} of {test}"
+    return score_of(model, shown.judged, shown.predicted, shown.shares, on)
 
 
 def summary_of(model: Any, score: Score) -> dict[str, Any]:
@@ -230,6 +263,8 @@ def _print_summary(summary: dict[str, Any], model: Any, score: Score) -> None:
     tell(f"what matters: {in_words(map(share_in_words, summary['importances']), TOLD)}")
     if "report" in summary:
         tell(f"report: {summary['report']}")
+    for picture in summary.get("pictures", []):
+        tell(f"picture: {picture}")
 
 
 def choice_in_words(predictor: Any) -> str:

@@ -81,6 +81,9 @@ Memory = Annotated[
         "than an eighth of it is read a batch at a time, if the file is Parquet or Arrow.",
     ),
 ]
+Plot = Annotated[
+    Path | None, typer.Option("--plot", help="Folder for pictures, PNG files named in the output.")
+]
 Jobs = Annotated[int | None, typer.Option("--n-jobs", help="Threads; all cores by default.")]
 DeviceName = Annotated[
     str | None, typer.Option("--device", help="Where to compute: cpu, cuda, cuda:1, mps, auto.")

@@ -201,14 +201,29 @@ def unseen_score(model: Any) -> Score:
     predictor, about = model.predictor, model.about
     if not predictor.rule_.chooses:
         return _tuned_score(predictor, about)
-    rule = predictor.rule_
-    truth = rule.function_.Y_[rule.judged_]
+    truth, predicted, shares = unseen_predictions(model)
     if about["task"] == "regression":
-        return of_numbers(truth[:, 0], rule.honest_[:, 0], float(rule.function_.Y_[:, 0].mean()))
+        return of_numbers(truth, predicted, _mean(predictor.rule_.function_.Y_))
+    return of_classes(truth, predicted, counts_of(model), shares)
+
+
+def unseen_predictions(model: Any) -> tuple[NDArray, NDArray, NDArray | None]:
+    """Targets of training rows, what kernel machines that had not seen them predicted, and the
+    probabilities of classes; classes are named as text. Neighbours keep no such rows."""
+    predictor = model.predictor
+    rule = predictor.rule_
+    if not rule.chooses:
+        return np.zeros(0), np.zeros(0), None
+    truth = rule.function_.Y_[rule.judged_]
+    if model.about["task"] == "regression":
+        return truth[:, 0], rule.honest_[:, 0], None
     names = predictor.classes_.astype(str)
-    counts = {str(name): about["classes"][str(name)] for name in names}
-    known = names[truth.argmax(1)], names[rule.honest_.argmax(1)]
-    return of_classes(*known, counts, rule.shares(rule.honest_))
+    return names[truth.argmax(1)], names[rule.honest_.argmax(1)], rule.shares(rule.honest_)
+
+
+def counts_of(model: Any) -> dict[str, int]:
+    """Training rows of each class, in the order of the predictor's classes."""
+    return {str(c): model.about["classes"][str(c)] for c in model.predictor.classes_}
 
 
 def _tuned_score(predictor: Any, about: dict[str, Any]) -> Score:
@@ -270,15 +285,13 @@ def score_of(
     if model.about["task"] == "regression":
         mean = float(np.mean(model.predictor.rule_.targets_))
         return of_numbers(truth, predicted, mean, on)
-    names = [str(name) for name in model.predictor.classes_]
-    counts = {name: model.about["classes"][name] for name in names}
-    return of_classes(truth.astype(str), predicted.astype(str), counts, shares, on)
+    return of_classes(truth.astype(str), predicted.astype(str), counts_of(model), shares, on)
 
 
-def score_on(model: Any, frame: Any, truth: NDArray, on: str) -> Score:
-    """Score on rows of a table, which the model predicts."""
+def predictions_of(model: Any, frame: Any) -> tuple[NDArray, NDArray | None]:
+    """What a model predicts for rows of a table, and the probabilities of classes."""
     predictor, X = model.predictor, model.matched(frame)
     if model.about["task"] == "regression":
-        return score_of(model, truth, predictor.predict(X), None, on)
+        return predictor.predict(X), None
     shares = predictor.predict_proba(X)  # the largest is predicted
-    return score_of(model, truth, predictor.classes_[shares.argmax(1)], shares, on)
+    return predictor.classes_[shares.argmax(1)], shares

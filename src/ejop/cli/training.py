@@ -121,6 +121,10 @@ class TrainingTable:
         """What prepares the columns, as the predictors take it."""
         return ColumnPreparer(kinds=self.kinds) if self.kinds else "auto"
 
+    def shown(self) -> tuple[Any, NDArray]:
+        """Rows to draw, and their targets."""
+        return self.X, self.y
+
     def survey(self) -> ColumnPreparer:
         """Judge the columns, and say what is done with them."""
         found = ColumnPreparer(kinds=self.kinds)

@@ -23,6 +23,7 @@ from ejop.cli.options import (
     Memory,
     ModelFile,
     Out,
+    Plot,
     Rows,
     Separator,
     Sheet,
@@ -129,6 +130,7 @@ def explain(
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Columns to show for a row.")] = 10,
     levels: Levels = False,
+    plot: Plot = None,
     out: Out = None,
     id_column: Id = None,
     sep: Separator = None,
@@ -142,9 +144,15 @@ def explain(
     The answer is the predicted number, or the probability of the predicted class: base and what
     columns add make the answer.
     """
+    from ejop.cli.pictures import check_pictures, draw_explanation, explanation_name
+
+    check_pictures(plot, [explanation_name(row)], [model, rows, out])
     new = NewRows.read(model, rows, out, ReadOptions(sep, decimal, encoding, sheet), id_column)
     if row is not None:
         new.take(row, rows)
+    if plot is not None:
+        with new.told():
+            say(f"picture: {draw_explanation(plot, new.model, new.X, row)}")
     with new.told():
         predictions = new.predictor.predict(new.X)
         found = new.predictor.explain(new.X, levels=levels)
