@@ -157,11 +157,10 @@ def fit(
         write_page(report, model, *held)
     shown = shown_rows(model, training, test, held, reading)
     score = score_of_rows(model, shown, test, held)
-    pictures = [] if plot is None else draw_fit(plot, model, shown)
     page = {} if report is None else {"report": str(report)}
     summary = {"model": str(out), "seconds": round(seconds, 3), **summary_of(model, score), **page}
     if plot is not None:
-        summary["pictures"] = pictures
+        summary["pictures"] = draw_fit(plot, model, shown, summary["importances"])
     show_json(summary) if as_json else _print_summary(summary, model, score)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from ejop.writing import replacing
 
 #: dots to the inch, and bars of the picture of calibration
 DPI, BINS = 150, 8
+#: rows of a projection, and of what columns add to answers, at the most
+POINTS, SWARM = 5000, 400
 #: pictures of a fit, of which the last two are of classes and of numbers
 IMPORTANCE, PROJECTION, EXPLANATION = "importance.png", "projection.png", "explanation.png"
 CALIBRATION, ERRORS = "calibration.png", "predicted_actual.png"
@@ -55,15 +57,17 @@ def check_pictures(folder: Path | None, names: Iterable[str], read: Iterable[Pat
     check_folder(folder, names, read=read)
 
 
-def draw_fit(folder: Path, model: Any, rows: ShownRows) -> list[str]:
+def draw_fit(
+    folder: Path, model: Any, rows: ShownRows, importances: list[dict[str, Any]]
+) -> list[str]:
     """Draw what a model has learned; the files that were written."""
-    from ejop.plots import AnswerDisplay, ImportanceDisplay, ProjectionDisplay
+    from ejop.plots import ProjectionDisplay
 
-    predictor, X = model.predictor, model.matched(rows.frame)
+    X, few = model.matched(rows.frame), rows.truth[:POINTS]
     drawn: dict[str, Callable[[], Any]] = {
-        IMPORTANCE: lambda: ImportanceDisplay.from_estimator(predictor),
-        PROJECTION: lambda: ProjectionDisplay.from_estimator(predictor, X, rows.truth),
-        EXPLANATION: lambda: AnswerDisplay.from_estimator(predictor, X.iloc[:1]),
+        IMPORTANCE: lambda: _importance(importances),
+        PROJECTION: lambda: ProjectionDisplay.from_estimator(model.predictor, X[:POINTS], few),
+        EXPLANATION: lambda: _answer(model, X.iloc[:1], 0),
     }
     if len(rows.predicted):
         numbers = model.about["task"] == "regression"
@@ -79,11 +83,8 @@ def explanation_name(row: int | None) -> str:
 
 def draw_explanation(folder: Path, model: Any, X: Any, row: int | None) -> str:
     """Draw what columns add to the answer of one row, or of all."""
-    from ejop.plots import AnswerDisplay, ContributionDisplay
-
-    display: Any = ContributionDisplay if row is None else AnswerDisplay
-    path = folder / explanation_name(row)
-    return write_picture(path, lambda: display.from_estimator(model.predictor, X))
+    draw = (lambda: _contributions(model, X)) if row is None else lambda: _answer(model, X, row)
+    return write_picture(folder / explanation_name(row), draw)
 
 
 def write_picture(path: Path, draw: Callable[[], Any]) -> str:
@@ -102,6 +103,56 @@ def write_picture(path: Path, draw: Callable[[], Any]) -> str:
     return str(path)
 
 
+def _importance(importances: list[dict[str, Any]]) -> Any:
+    """The columns that are used; those left out matter nothing."""
+    from ejop.plots import ImportanceDisplay
+
+    errors = [one["stderr"] for one in importances]
+    return ImportanceDisplay(
+        [one["importance"] for one in importances],
+        [one["column"] for one in importances],
+        stderr=None if None in errors else errors,
+    ).plot()
+
+
+def _answer(model: Any, X: Any, row: int) -> Any:
+    """What columns add to the answer for one row, which alone is in X."""
+    from ejop.plots import AnswerDisplay
+
+    found = _explained(model, X)
+    what = _outcome(model, found.outputs[0] if len(found.outputs) else None)
+    return AnswerDisplay(found, outcome=what, title=f"Row {row}").plot()
+
+
+def _contributions(model: Any, X: Any) -> Any:
+    """What columns add to the answers for many rows: to the probability of the second of two
+    classes, of more to that of the predicted one."""
+    from ejop.plots import ContributionDisplay
+
+    two = len(model.about.get("classes", ())) == 2
+    output = model.predictor.classes_[1] if two else None
+    some = X.iloc[np.sort(np.random.default_rng(0).permutation(len(X))[:SWARM])]
+    found = _explained(model, some, output)
+    several = len(set(found.outputs)) > 1
+    what = "probability of the predicted class" if several else _outcome(model, output)
+    return ContributionDisplay(found, outcome=what).plot()
+
+
+def _explained(model: Any, X: Any, output: Any = None) -> Any:
+    """An explanation by the columns that are used, with their values."""
+    found = model.predictor.explain(X, output=output)
+    names, used = model.names()
+    rows = X[names].astype(object).to_numpy()
+    return replace(found, values=found.values[:, used], names=names, rows=rows)
+
+
+def _outcome(model: Any, label: Any) -> str:
+    """What is explained, in words."""
+    if model.about["task"] == "regression":
+        return _name(model)
+    return f"probability of {_name(model)} = {visible(str(label))}"
+
+
 def _errors(model: Any, rows: ShownRows) -> Any:
     """Predicted against actual numbers."""
     from sklearn.metrics import PredictionErrorDisplay
@@ -110,11 +161,11 @@ def _errors(model: Any, rows: ShownRows) -> Any:
         rows.judged,
         rows.predicted,
         kind="actual_vs_predicted",
-        subsample=2000,
+        subsample=min(2000, len(rows.judged)),
         random_state=0,
         scatter_kwargs={"alpha": 0.5, "s": 14},
     )
-    target = _name(model)
+    target = _name(model).replace("$", r"\$")
     shown.ax_.set(xlabel=f"{target}, predicted", ylabel=f"{target}, actual", title=_unseen(rows))
     return shown
 
@@ -145,7 +196,7 @@ def _calibration(model: Any, rows: ShownRows) -> Any:
 
 
 def _name(model: Any) -> str:
-    return visible(model.about["target"]).replace("$", r"\$")
+    return visible(model.about["target"])
 
 
 def _unseen(rows: ShownRows) -> str:
