@@ -21,6 +21,7 @@ from ejop.cli.learning import (
     rule_name,
 )
 from ejop.cli.options import (
+    PATIENCE,
     AsJson,
     Category,
     CheckpointFile,
@@ -58,6 +59,7 @@ from ejop.cli.scores import (
     unseen_predictions,
     unseen_score,
 )
+from ejop.progress import patient, working
 
 #: columns that are told after a fit
 TOLD = 5
@@ -144,23 +146,27 @@ def fit(
     if test is not None:
         check_test(test, training)
     held = None if report is None else hold_out(training, seed)
-    found = training.survey()
+    survey = training.survey()
     learning.predictor(training)  # what does not apply is refused before the work
-    used = counted(len(found.columns_), "column")
+    used = counted(len(survey.columns_), "column")
     say(f"learning from {counted(len(training.y), 'row')} and {used}")
     start = time.perf_counter()
-    with stoppable(checkpoint):
+    with stoppable(checkpoint), patient(PATIENCE):
         model = SavedModel.fit(training, learning)
     seconds = time.perf_counter() - start
     save_model(model, out)
+    with patient(PATIENCE), working("judging it, and what matters"):
+        shown = shown_rows(model, training, test, held, reading)
+        score = score_of_rows(model, shown, test, held)
+        found = summary_of(model, score)
+    summary = {"model": str(out), "seconds": round(seconds, 3), **found}
     if report is not None and held is not None:
-        write_page(report, model, *held)
-    shown = shown_rows(model, training, test, held, reading)
-    score = score_of_rows(model, shown, test, held)
-    page = {} if report is None else {"report": str(report)}
-    summary = {"model": str(out), "seconds": round(seconds, 3), **summary_of(model, score), **page}
+        with patient(PATIENCE), working("writing the report"):
+            write_page(report, model, *held)
+        summary["report"] = str(report)
     if plot is not None:
-        summary["pictures"] = draw_fit(plot, model, shown, summary["importances"])
+        with patient(PATIENCE), working("drawing"):
+            summary["pictures"] = draw_fit(plot, model, shown, summary["importances"])
     show_json(summary) if as_json else _print_summary(summary, model, score)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -101,6 +103,10 @@ Seed = Annotated[int, typer.Option(min=0, help="Of every random choice.")]
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 #: wide enough for tables that go to a file or a pipe
 PIPE_WIDTH = 160
+#: spaces before the rest of a message of several lines, and columns that it has at the least
+INDENT, LEAST_WIDTH = 2, 40
+#: seconds after which a terminal is told of progress
+PATIENCE = 2.0
 
 
 def visible(text: str) -> str:
@@ -117,12 +123,38 @@ def visible(text: str) -> str:
 
 def tell(line: str = "") -> None:
     """One line of results; what files call themselves is shown as it is, and never obeyed."""
-    typer.echo(visible(line))
+    typer.echo(folded(visible(line), sys.stdout))
 
 
 def say(message: str) -> None:
     """One line on the standard error stream, so that results alone go to standard output."""
-    typer.echo(f"ejop: {visible(message)}", err=True)
+    clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # of a line of progress
+    typer.echo(clear + folded(f"ejop: {visible(message)}", sys.stderr), err=True)
+
+
+def folded(line: str, stream: Any) -> str:
+    """A line broken between words to fit a terminal, the rest indented; elsewhere as it is, so that
+    a file or a pipe has one line for each message.
+
+    Examples
+    --------
+    >>> import io
+    >>> from ejop.cli.options import folded
+    >>> folded("a " * 100, io.StringIO()) == "a " * 100
+    True
+    """
+    if not stream.isatty():
+        return line
+    width = shutil.get_terminal_size().columns
+    indent = " " * (len(line) - len(line.lstrip()) + INDENT)
+    return textwrap.fill(
+        line,
+        max(width, LEAST_WIDTH),
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        tabsize=2,
+    )
 
 
 def listed(text: str | None) -> list[str]:

@@ -118,7 +118,7 @@ class MachineLearning:
         search = self.search(self.block)
         ranked = search.run(progress)
         chosen = ranked[: self.rule.n_members]
-        members = search.members(chosen)
+        members = search.members(chosen, progress)
         table = table_of(search, ranked, len(chosen))
         return FoundMachines(
             members, search.unseen(ranked), search.rows, self.block, table, search.notes

@@ -199,10 +199,12 @@ class MachineSearch:
         """Where the machines are."""
         return next(iter(self.problems.values())).engine
 
-    def members(self, chosen: list[Judged]) -> list[Member]:
+    def members(
+        self, chosen: list[Judged], progress: Callable[[Iterable[Any], int], Iterator[Any]]
+    ) -> list[Member]:
         """The chosen machines solved for all rows."""
         threads = self._threads(len(next(iter(self.problems.values()))), SOLVED_HELD, len(chosen))
-        found = stream(self._member, chosen, threads)
+        found = progress(stream(self._member, chosen, threads), len(chosen))
         solved = [one for one in found if one is not None]
         if not solved:
             raise np.linalg.LinAlgError(
