@@ -101,6 +101,8 @@ Seed = Annotated[int, typer.Option(min=0, help="Of every random choice.")]
 
 #: characters that move the cursor, change colours or turn the direction of writing
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+#: a number with its error and its sign
+_TOGETHER = re.compile(r"(?<=[\d±]) (?=[±%\d])")
 #: wide enough for tables that go to a file or a pipe
 PIPE_WIDTH = 160
 #: spaces before the rest of a message of several lines, and columns that it has at the least
@@ -145,16 +147,15 @@ def folded(line: str, stream: Any) -> str:
     """
     if not stream.isatty():
         return line
-    width = shutil.get_terminal_size().columns
+    held = _TOGETHER.sub("\u00a0", line)  # textwrap keeps what such a space joins
     indent = " " * (len(line) - len(line.lstrip()) + INDENT)
     return textwrap.fill(
-        line,
-        max(width, LEAST_WIDTH),
+        held,
+        max(shutil.get_terminal_size().columns, LEAST_WIDTH),
         subsequent_indent=indent,
         break_long_words=False,
         break_on_hyphens=False,
-        tabsize=2,
-    )
+    ).replace("\u00a0", " ")
 
 
 def listed(text: str | None) -> list[str]:
