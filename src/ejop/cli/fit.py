@@ -59,7 +59,6 @@ from ejop.cli.scores import (
     unseen_predictions,
     unseen_score,
 )
-from ejop.progress import patient, working
 
 #: columns that are told after a fit
 TOLD = 5
@@ -122,6 +121,7 @@ def fit(
     from ejop.cli.batched import as_bytes
     from ejop.cli.models import SavedModel, save_model
     from ejop.cli.training import Chosen
+    from ejop.progress import patient, working
 
     learning = Learning(
         rule,

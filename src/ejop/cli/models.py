@@ -26,6 +26,8 @@ from ejop.writing import replacing
 
 #: member of the archive that describes it; skops leaves it alone
 DESCRIPTION = "ejop.json"
+#: groups of rows that are left out in turn for errors of importances, half of those in Python
+REFITS = 5
 
 
 @dataclass
@@ -107,7 +109,7 @@ class SavedModel:
             elif len(predictor.kept_) < FEWEST:
                 values = predictor.feature_importances_
             else:
-                shares = predictor.importances()
+                shares = predictor.importances(min(REFITS, len(predictor.kept_) // 2))
                 values, stderr = shares.values, shares.stderr
         else:
             values = predictor.metric_importances_ if levels else predictor.feature_importances_
