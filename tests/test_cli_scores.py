@@ -10,6 +10,7 @@ import types
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from sklearn.metrics import balanced_accuracy_score, r2_score, roc_auc_score
 
 from ejop.cli.app import run
@@ -98,7 +99,7 @@ def test_no_better_than_the_majority_is_said():
     coin = np.random.default_rng(1).random((len(truth), 2))
     words = of_classes(truth, np.full(len(truth), "no"), {"no": 9, "yes": 1}, coin).in_words()
     assert words[-1] == "warning: this is no better than always answering no"
-    predicted = np.full(len(truth), "no")
+    predicted = np.full(len(truth), "no", dtype="<U3")
     predicted[np.flatnonzero(truth == "yes")[:2]] = "yes"  # two more right of 400: no proof
     words = of_classes(truth, predicted, {"no": 6, "yes": 4}).in_words()
     assert words[-1] == "warning: this is not clearly better than always answering no"
@@ -241,10 +242,11 @@ def test_pictures_that_cannot_be_drawn(call, files, tmp_path, monkeypatch):
     code, _, err = call(*asked, files / "train.csv")
     assert code == 1
     assert "it is not a folder" in err
-    found = types.SimpleNamespace(savefig=lambda file, **options: 1 / 0)
+    figure = Figure()
+    monkeypatch.setattr(figure, "savefig", lambda file, **options: 1 / 0)
     (tmp_path / "a.png").write_text("older")
     with pytest.raises(ZeroDivisionError):
-        write_picture(tmp_path / "a.png", lambda: types.SimpleNamespace(figure_=found))
+        write_picture(tmp_path / "a.png", lambda: types.SimpleNamespace(figure_=figure))
     assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
     assert (tmp_path / "a.png").read_text() == "older"
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
