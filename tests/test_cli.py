@@ -19,7 +19,6 @@ import polars as pl
 import pytest
 
 from ejop import EGOPRegressor, EJOPClassifier, __version__
-from ejop.cli.app import run
 from ejop.cli.contenders import as_codes
 from ejop.cli.description import FORMAT, describe
 from ejop.cli.models import DESCRIPTION, SavedModel, load_model, save_model
@@ -44,20 +43,6 @@ def shell(*args, **options):
         timeout=300,
         **options,
     )
-
-
-@pytest.fixture
-def call(capsys):
-    """The same in this process, which spares the start: exit code, output, messages."""
-
-    def called(*args):
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            run([*map(str, args)])
-        out, err = capsys.readouterr()
-        return stop.value.code or 0, out, err
-
-    return called
 
 
 def table(n=160, seed=0):

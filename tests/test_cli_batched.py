@@ -12,7 +12,6 @@ import pytest
 
 from ejop import RidgeRule
 from ejop.cli import batched
-from ejop.cli.app import run
 from ejop.cli.batched import BatchedFile
 from ejop.cli.models import load_model
 
@@ -22,20 +21,6 @@ WRITERS = {
     "parquet": lambda table, path: table.to_parquet(path, row_group_size=250),
     "feather": lambda table, path: table.to_feather(path, chunksize=250),
 }
-
-
-@pytest.fixture
-def call(capsys):
-    """A command in this process: exit code, output, messages."""
-
-    def called(*args):
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            run([*map(str, args)])
-        out, err = capsys.readouterr()
-        return stop.value.code or 0, out, err
-
-    return called
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from ejop.cli.app import run
 from ejop.cli.reading import ReadOptions
 from ejop.cli.tables import read_table, without_label_words
 from ejop.cli.training import Chosen, class_labels, known_labels, load_training
@@ -22,20 +21,6 @@ from ejop.unpacking import unpacked_limit
 
 QUICK = ["--rule", "knn", "--function", "kernel"]
 PACKERS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
-
-
-@pytest.fixture
-def call(capsys):
-    """A command in this process: exit code, output, messages."""
-
-    def called(*args):
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            run([*map(str, args)])
-        out, err = capsys.readouterr()
-        return stop.value.code or 0, out, err
-
-    return called
 
 
 def rows_of(labels, n=60, seed=0):
