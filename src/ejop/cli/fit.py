@@ -121,7 +121,7 @@ def fit(
     from ejop.cli.batched import as_bytes
     from ejop.cli.models import SavedModel, save_model
     from ejop.cli.training import Chosen
-    from ejop.progress import patient, working
+    from ejop.progress import patient
 
     learning = Learning(
         rule,
@@ -155,19 +155,37 @@ def fit(
         model = SavedModel.fit(training, learning)
     seconds = time.perf_counter() - start
     save_model(model, out)
+    about = {"model": str(out), "seconds": round(seconds, 3)}
+    told, score = judge(model, training, test, held, reading, report=report, plot=plot)
+    summary = about | told
+    show_json(summary) if as_json else _print_summary(summary, model, score)
+
+
+def judge(
+    model: Any,
+    training: Any,
+    test: Path | None,
+    held: Any,
+    reading: ReadOptions,
+    *,
+    report: Path | None = None,
+    plot: Path | None = None,
+) -> tuple[dict[str, Any], Score]:
+    """What was learned, as plain values, and how good it is; with a page and pictures if asked."""
+    from ejop.progress import patient, working
+
     with patient(PATIENCE), working("judging it, and what matters"):
         shown = shown_rows(model, training, test, held, reading)
         score = score_of_rows(model, shown, test, held)
         found = summary_of(model, score)
-    summary = {"model": str(out), "seconds": round(seconds, 3), **found}
-    if report is not None and held is not None:
+    if report is not None:
         with patient(PATIENCE), working("writing the report"):
             write_page(report, model, *held)
-        summary["report"] = str(report)
+        found["report"] = str(report)
     if plot is not None:
         with patient(PATIENCE), working("drawing"):
-            summary["pictures"] = draw_fit(plot, model, shown, summary["importances"])
-    show_json(summary) if as_json else _print_summary(summary, model, score)
+            found["pictures"] = draw_fit(plot, model, shown, found["importances"])
+    return found, score
 
 
 def load(
