@@ -115,7 +115,7 @@ def of_classes(
     >>> import numpy as np
     >>> from ejop.cli.scores import of_classes
     >>> truth = np.array(["no", "no", "no", "yes"])
-    >>> found = of_classes(truth, np.array(["no"] * 4), {"no": 30, "yes": 10})
+    >>> found = of_classes(truth, np.array(["no"] * 4), {"no": 36, "yes": 4})
     >>> found.value, found.simple_value, found.more["balanced accuracy"]
     (0.75, 0.75, 0.5)
     """
