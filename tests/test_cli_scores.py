@@ -195,8 +195,10 @@ def test_rows_to_test_on_are_looked_at_before_the_work(call, files, tmp_path):
         "bare.csv": "there is no column 'label'",
         "empty.csv": "has no row with label to test on",
         "nothing.csv": "there is no such file",
+        "-": "--test cannot be standard input",
     }.items():
-        code, out, err = call(*asked, "--test", tmp_path / name)
+        path = name if name == "-" else tmp_path / name
+        code, out, err = call(*asked, "--test", path)
         assert (code, out) == (1, "")
         assert words in err
         assert not (tmp_path / "m.skops").exists()

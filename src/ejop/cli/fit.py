@@ -156,7 +156,7 @@ def fit(
     seconds = time.perf_counter() - start
     save_model(model, out)
     about = {"model": str(out), "seconds": round(seconds, 3)}
-    told, score = judge(model, training, test, held, reading, report=report, plot=plot)
+    told, score = judge(model, training, test, held, report=report, plot=plot)
     summary = about | told
     show_json(summary) if as_json else _print_summary(summary, model, score)
 
@@ -166,7 +166,6 @@ def judge(
     training: Any,
     test: Path | None,
     held: Any,
-    reading: ReadOptions,
     *,
     report: Path | None = None,
     plot: Path | None = None,
@@ -175,7 +174,7 @@ def judge(
     from ejop.progress import patient, working
 
     with patient(PATIENCE), working("judging it, and what matters"):
-        shown = shown_rows(model, training, test, held, reading)
+        shown = shown_rows(model, training, test, held)
         score = score_of_rows(model, shown, test, held)
         found = summary_of(model, score)
     if report is not None:
@@ -218,21 +217,21 @@ def check_test(path: Path, training: Any) -> None:
     from ejop.cli.tables import read_table
     from ejop.cli.training import check_name
 
+    if str(path) == "-":
+        raise ValueError("--test cannot be standard input; name a file")
     frame = read_table(path, text=[training.target], usual=training.reading)
     check_name(training.target, list(frame.columns))
     if not frame[training.target].notna().any():
         raise ValueError(f"{path} has no row with {training.target} to test on")
 
 
-def shown_rows(
-    model: Any, training: Any, test: Path | None, held: Any, reading: ReadOptions
-) -> ShownRows:
+def shown_rows(model: Any, training: Any, test: Path | None, held: Any) -> ShownRows:
     """Rows that were kept from the model, with its predictions; without such those it learned from,
     with predictions by machines that had not seen them."""
     from ejop.cli.training import told_by_us
 
     if test is not None:
-        frame = model.read(test, reading)
+        frame = model.read(test)
         known, truth = truth_of(model, frame[model.about["target"]])
         frame = frame[known]
     elif held is not None:
