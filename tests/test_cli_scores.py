@@ -19,6 +19,7 @@ from ejop.cli.options import folded, say
 from ejop.cli.pictures import write_picture
 from ejop.cli.scores import of_classes, of_numbers, plain_score
 from ejop.progress import patient, track, working
+from ejop.rules import RidgeRule
 from ejop.rules._search import MachineSearch
 from ejop.tuning import Judgements, Setting
 
@@ -125,6 +126,15 @@ def test_machines_are_judged_without_a_say_in_their_choice():
     assert abs(accuracy(search.unseen(tried)) - 0.5) < 0.08
     few = search.unseen(tried[:5])  # nothing to choose
     np.testing.assert_allclose(few, guesses[:5].mean(0))
+
+
+def test_what_is_told_comes_from_these_predictions(monkeypatch):
+    rows = np.linspace(-2, 2, 60)[:, None]
+    assert RidgeRule(kernels=["l1"]).fit(rows, np.sin(rows)).loss_ < 0.1
+    monkeypatch.setattr(MachineSearch, "unseen", lambda self, tried: np.zeros((60, 1)))
+    rule = RidgeRule(kernels=["l1"]).fit(rows, np.sin(rows))
+    np.testing.assert_allclose(rule.honest_, np.sin(rows).mean(), atol=1e-12)
+    assert rule.loss_ > 0.3
 
 
 def test_settings_are_judged_by_splits_that_did_not_choose_them():
