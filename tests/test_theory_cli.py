@@ -12,12 +12,26 @@ import time
 import numpy as np
 import pytest
 
+from ejop.cli.app import run
 from ejop.experiments import Results, Run
 from ejop.experiments.consistency import pages, runs
 from ejop.experiments.consistency.known_models import suite
 from ejop.experiments.consistency.levels import SCENARIOS
 from ejop.experiments.consistency.rivals import FUNCTIONS, SUBSPACES
 from ejop.subspace import sin_theta
+
+
+@pytest.fixture
+def call(capsys):
+    def called(*args):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            run(["theory", *map(str, args)])
+        out, err = capsys.readouterr()
+        return stop.value.code or 0, out, err
+
+    return called
+
 
 KEYS = {
     "consistency": [
