@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-lowest reliability test-browser lint format docs bench bench-quick clean
+.PHONY: help demo test test-all test-lowest reliability test-browser lint format docs dist bench bench-quick clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -82,6 +82,20 @@ docs: $(VENV)/.docs ## build the site into docs/_build/html, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
 	@echo "The site is in docs/_build/html/index.html"
 
+# what a release is made of, as a user gets it: nothing of this folder but the README is used at last
+DIST_VENV := .venv-dist
+dist: $(BIN)/python ## build sdist and wheel, check them, install the wheel alone and run the README
+	rm -rf dist $(DIST_VENV)
+	$(PIP) install build twine
+	$(BIN)/python -m build -o dist .
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m tests.archives dist
+	$(PYTHON) -m venv $(DIST_VENV)
+	$(DIST_VENV)/bin/python -m pip --disable-pip-version-check -q install \
+	  "$$(ls $(CURDIR)/dist/*.whl)[cli,plot,report]" pytest
+	$(DIST_VENV)/bin/python -m pytest README.md
+	$(DIST_VENV)/bin/ejop demo
+
 bench: $(VENV)/.test ## time ejop beside its peers, keep the figures (see benchmarks/README.md)
 	$(BIN)/python -m benchmarks
 
@@ -89,6 +103,6 @@ bench-quick: $(VENV)/.test ## the same at smaller sizes, in two minutes
 	$(BIN)/python -m benchmarks --quick
 
 clean: ## remove the environment and what tests and the demo wrote
-	rm -rf $(VENV) $(LOWEST) .mypy_cache .ruff_cache .hypothesis demo build dist
+	rm -rf $(VENV) $(LOWEST) $(DIST_VENV) .mypy_cache .ruff_cache .hypothesis demo build dist
 	rm -rf docs/_build docs/_generated docs/api docs/auto_examples docs/sg_execution_times.rst
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -40,6 +40,21 @@ def real_data():
     return load
 
 
+@pytest.fixture
+def call(capsys):
+    """A command of ``ejop`` in this process: exit code, output, messages."""
+    from ejop.cli.app import run
+
+    def called(*args):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            run([*map(str, args)])
+        out, err = capsys.readouterr()
+        return stop.value.code or 0, out, err
+
+    return called
+
+
 #: what a worker needs before its first task
 LOADED = ["distributed", "ejop.dask", "ejop.estimators", "ejop.sums.compiled", "sklearn.neighbors"]
 

@@ -110,7 +110,10 @@ def test_fit_says_what_it_did(made):
     assert "warning" not in told
     assert "m.skops: EJOPClassifier, mean of 5 kernel machines: " in made.fit.stdout
     assert "; columns " in made.fit.stdout
-    assert re.search(r"learned in [\d.]+ s; accuracy 0\.\d+ on rows it had", made.fit.stdout)
+    assert re.search(r"^learned in [\d.]+ s$", made.fit.stdout, re.MULTILINE)
+    assert re.search(
+        r"accuracy 0\.\d+ ± 0\.\d+ on rows it had not seen; 0\.\d+ by", made.fit.stdout
+    )
     assert re.search(r"what matters: a [\d.]+ ± [\d.]+ %, (b|colour) ", made.fit.stdout)
     assert left_behind(made.folder) == []
 
@@ -139,7 +142,7 @@ def test_sets_and_intervals(made, call, tmp_path):
     model = tmp_path / "m.skops"
     code, out, err = call("fit", tmp_path / "numbers.csv", "-t", "b", "-o", model)
     assert code == 0, err
-    assert re.search(r"R2 -?\d\.\d+ on rows it had not seen", out)
+    assert re.search(r"R2 -?\d\.\d+ ± \d\.\d+ on rows it had not seen", out)
     code, out, err = call("predict", model, tmp_path / "numbers.csv", "--coverage", 0.9)
     assert code == 0, err
     found = pd.read_csv(io.StringIO(out))
@@ -157,7 +160,8 @@ def test_functions_are_for_neighbours(made, call, tmp_path):
     assert "--function kernel is for --rule knn or --rule hnn" in " ".join(err.split())
     code, out, err = call(*asked, *QUICK)
     assert code == 0, err
-    assert re.search(r"accuracy on held-out rows 0\.\d+, 0\.\d+ with plain", out)
+    assert re.search(r"accuracy 0\.\d+ ± 0\.\d+ on rows it had not seen", out)
+    assert re.search(r"^0\.\d+ with plain distances$", out, re.MULTILINE)
     code, out, err = call("inspect", tmp_path / "m.skops")
     assert code == 0, err
     assert "n_neighbors: " in out

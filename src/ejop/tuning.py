@@ -155,6 +155,24 @@ class Judgements:
         beaten = gains.mean() > 0 and gains.mean() >= GAIN * error - 1e-12
         return best if beaten else rival
 
+    def unseen_score(self) -> float:
+        """Mean score over splits of what the other splits would choose; NaN for a single split.
+
+        The best of many settings looks better than it is on the splits that chose it.
+        """
+        n = len(next(iter(self.scores.values())))
+        if n < 2:
+            return np.nan
+        found = []
+        for i in range(n):
+            others = Judgements(
+                {s: v[:i] + v[i + 1 :] for s, v in self.scores.items()},
+                {s: v[:i] + v[i + 1 :] for s, v in self.losses.items()},
+            )
+            chosen = others.unless_plain_does(others._best(list(others.scores)))
+            found.append(self.scores[chosen][i])
+        return float(np.mean(found))
+
     def frame(self, size_name: str | None) -> dict[str, NDArray]:
         """Columns in the manner of scikit-learn's ``cv_results_``."""
         settings = list(self.scores)

@@ -7,12 +7,13 @@ import re
 import secrets
 import socket
 import stat
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["check_writable", "replacing"]
+__all__ = ["check_writable", "is_running", "replacing"]
 
 #: an unfinished file of another machine that nobody has touched for so long is left over
 ABANDONED_SECONDS = 24 * 3600.0
@@ -146,7 +147,7 @@ def _finish(part: Path, target: Path, mode: int) -> None:
     with part.open("rb+") as file:  # a full disk may only show now
         os.fsync(file.fileno())
     _check_mode(target, target)  # it may have become read-only in the meantime
-    with suppress(OSError):  # as far as this user may
+    with suppress(OSError, AttributeError):  # as far as this user may; Windows has no chown
         old = target.stat()
         os.chown(part, old.st_uid, old.st_gid)
     os.chmod(part, mode)
@@ -170,16 +171,33 @@ def _sweep(folder: Path) -> None:
 
 
 def _is_left(entry: os.DirEntry[str], found: re.Match[str]) -> bool:
-    if found["host"] != re.sub(r"\W", "_", socket.gethostname()):
+    here = found["host"] == re.sub(r"\W", "_", socket.gethostname())
+    running = is_running(int(found["pid"])) if here else None
+    if running is None:
         with suppress(OSError):  # only its silence can tell
             return time.time() - entry.stat().st_mtime > ABANDONED_SECONDS
         return False
     if int(found["pid"]) == os.getpid():
         return True  # of an earlier process that had our number
+    return not running
+
+
+def is_running(pid: int) -> bool | None:
+    """Whether a process of this machine has this number; None where that cannot be asked.
+
+    Examples
+    --------
+    >>> import os
+    >>> from ejop.writing import is_running
+    >>> is_running(os.getpid())
+    True
+    """
+    if sys.platform == "win32":  # where signal 0 is Ctrl-C, not a question
+        return True if pid == os.getpid() else None
     try:
-        os.kill(int(found["pid"]), 0)
+        os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
-        return True
-    except PermissionError:
         return False
-    return False
+    except PermissionError:
+        return True
+    return True

@@ -271,6 +271,11 @@ class BatchedTraining(TrainingTable):
         _tell_prepared(self.X)
         return self.X.preparer
 
+    def shown(self) -> tuple[Any, NDArray]:
+        """The first batch of rows that are learned from, and their targets."""
+        first = next(self._frames(self.wanted))
+        return first, self.y[: len(first)]
+
     def put_aside(self, share: float) -> tuple[Any, NDArray]:
         """Take some rows out of those that are learned from, at the most as many as a report has
         use for."""

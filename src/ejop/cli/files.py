@@ -50,19 +50,29 @@ def check_files(*, read: Iterable[Path | None] = (), written: Iterable[Path | No
         check_writable(path)
 
 
-def check_folder(folder: Path | None, names: Iterable[str], results: Path) -> None:
+def check_folder(
+    folder: Path | None,
+    names: Iterable[str],
+    results: Path | None = None,
+    *,
+    read: Iterable[Path | None] = (),
+) -> None:
     """Make the folder of a command's pages, and refuse pages that cannot be written there.
 
     Parameters
     ----------
     folder : path or None
     names : iterable of str
-    results : path
-        The results file, which is read and written beside them.
+    results : path, optional
+        A results file, which is read and written beside them.
+    read : iterable of path or None
+        What else the command reads or writes.
     """
     if folder is None:
         return
-    kept = [results, *(Path(f"{results}{ending}") for ending in SQLITE_ENDINGS)]
+    kept = list(read)
+    if results is not None:
+        kept += [results, *(Path(f"{results}{ending}") for ending in SQLITE_ENDINGS)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from ejop.cli.files import check_files
@@ -22,6 +21,7 @@ from ejop.cli.learning import (
     rule_name,
 )
 from ejop.cli.options import (
+    PATIENCE,
     AsJson,
     Category,
     CheckpointFile,
@@ -35,6 +35,7 @@ from ejop.cli.options import (
     Keep,
     Memory,
     Missing,
+    Plot,
     Rows,
     Seed,
     Separator,
@@ -47,8 +48,17 @@ from ejop.cli.options import (
     show_json,
     tell,
 )
+from ejop.cli.pictures import FITTED, ShownRows, check_pictures, draw_fit
 from ejop.cli.reading import ReadOptions
 from ejop.cli.reporting import hold_out, write_page
+from ejop.cli.scores import (
+    Score,
+    predictions_of,
+    score_of,
+    truth_of,
+    unseen_predictions,
+    unseen_score,
+)
 
 #: columns that are told after a fit
 TOLD = 5
@@ -80,9 +90,14 @@ def fit(
     ] = None,
     time_limit: TimeLimit = None,
     checkpoint: CheckpointFile = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(help="Labelled rows that are not learned from: the score is that of these."),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(help="HTML report on a fifth of the rows, held out for it.")
     ] = None,
+    plot: Plot = None,
     drop: Drop = None,
     keep: Keep = None,
     category: Category = None,
@@ -106,6 +121,7 @@ def fit(
     from ejop.cli.batched import as_bytes
     from ejop.cli.models import SavedModel, save_model
     from ejop.cli.training import Chosen
+    from ejop.progress import patient
 
     learning = Learning(
         rule,
@@ -120,27 +136,55 @@ def fit(
         None if checkpoint is None else str(checkpoint),
         as_bytes(memory),
     )
-    check_files(read=[rows], written=[out, report, checkpoint])
+    check_files(read=[rows, test], written=[out, report, checkpoint])
+    check_pictures(plot, FITTED, [rows, test, out, report, checkpoint])
     chosen = Chosen.read(
         target, id_column=id_column, drop=drop, keep=keep, category=category, missing=missing
     )
     reading = ReadOptions(sep, decimal, encoding, sheet)
     training = load(rows, chosen, task, reading, learning, out)
+    if test is not None:
+        check_test(test, training)
     held = None if report is None else hold_out(training, seed)
-    found = training.survey()
+    survey = training.survey()
     learning.predictor(training)  # what does not apply is refused before the work
-    used = counted(len(found.columns_), "column")
+    used = counted(len(survey.columns_), "column")
     say(f"learning from {counted(len(training.y), 'row')} and {used}")
     start = time.perf_counter()
-    with stoppable(checkpoint):
+    with stoppable(checkpoint), patient(PATIENCE):
         model = SavedModel.fit(training, learning)
     seconds = time.perf_counter() - start
     save_model(model, out)
-    if report is not None and held is not None:
-        write_page(report, model, *held)
-    page = {} if report is None else {"report": str(report)}
-    summary = {"model": str(out), "seconds": round(seconds, 3), **summary_of(model), **page}
-    show_json(summary) if as_json else _print_summary(summary, model)
+    about = {"model": str(out), "seconds": round(seconds, 3)}
+    told, score = judge(model, training, test, held, report=report, plot=plot)
+    summary = about | told
+    show_json(summary) if as_json else _print_summary(summary, model, score)
+
+
+def judge(
+    model: Any,
+    training: Any,
+    test: Path | None,
+    held: Any,
+    *,
+    report: Path | None = None,
+    plot: Path | None = None,
+) -> tuple[dict[str, Any], Score]:
+    """What was learned, as plain values, and how good it is; with a page and pictures if asked."""
+    from ejop.progress import patient, working
+
+    with patient(PATIENCE), working("judging it, and what matters"):
+        shown = shown_rows(model, training, test, held)
+        score = score_of_rows(model, shown, test, held)
+        found = summary_of(model, score)
+    if report is not None:
+        with patient(PATIENCE), working("writing the report"):
+            write_page(report, model, *held)
+        found["report"] = str(report)
+    if plot is not None:
+        with patient(PATIENCE), working("drawing"):
+            found["pictures"] = draw_fit(plot, model, shown, found["importances"])
+    return found, score
 
 
 def load(
@@ -168,7 +212,51 @@ def stoppable(checkpoint: Path | None) -> Iterator[None]:
         raise
 
 
-def summary_of(model: Any) -> dict[str, Any]:
+def check_test(path: Path, training: Any) -> None:
+    """Refuse, before the long work, rows to test on that cannot be read or have no target."""
+    from ejop.cli.tables import read_table
+    from ejop.cli.training import check_name
+
+    if str(path) == "-":
+        raise ValueError("--test cannot be standard input; name a file")
+    frame = read_table(path, text=[training.target], usual=training.reading)
+    check_name(training.target, list(frame.columns))
+    if not frame[training.target].notna().any():
+        raise ValueError(f"{path} has no row with {training.target} to test on")
+
+
+def shown_rows(model: Any, training: Any, test: Path | None, held: Any) -> ShownRows:
+    """Rows that were kept from the model, with its predictions; without such those it learned from,
+    with predictions by machines that had not seen them."""
+    from ejop.cli.training import told_by_us
+
+    if test is not None:
+        frame = model.read(test)
+        known, truth = truth_of(model, frame[model.about["target"]])
+        frame = frame[known]
+    elif held is not None:
+        frame, truth = held
+    else:
+        frame, truth = training.shown()
+        judged, predicted, shares = unseen_predictions(model)
+        return ShownRows(frame, truth, judged, predicted, shares)
+    with told_by_us(model.about["source"] if test is None else test.name):
+        predicted, shares = predictions_of(model, frame)
+    return ShownRows(
+        frame, truth, truth if shares is None else truth.astype(str), predicted, shares
+    )
+
+
+def score_of_rows(model: Any, shown: ShownRows, test: Path | None, held: Any) -> Score:
+    """How good the predictions of these rows are."""
+    if test is None and held is None:
+        return unseen_score(model)
+    rows = counted(len(shown.truth), "row")
+    on = f"the {rows} held out for the report" if test is None else f"{rows} of {test}"
+    return score_of(model, shown.judged, shown.predicted, shown.shares, on)
+
+
+def summary_of(model: Any, score: Score) -> dict[str, Any]:
     """What was learned, as plain values."""
     predictor = model.predictor
     return {
@@ -181,33 +269,24 @@ def summary_of(model: Any) -> dict[str, Any]:
         "features": len(predictor.prepared_names()),
         "rule": rule_name(predictor),
         "settings": predictor.best_params_,
-        "score": score_name(model),
-        "held_out_score": predictor.best_score_,
-        "euclidean_score": euclidean_score(predictor),
+        "score": score.name,
+        "held_out_score": score.value,
+        "scores": score.plain_values(),
         "importances": model.importances(),
     }
 
 
-def score_name(model: Any) -> str:
-    """What the score is called."""
-    return "accuracy" if model.about["task"] == "classification" else "R2"
-
-
-def euclidean_score(predictor: Any) -> float | None:
-    """Best score that the same tuning found for plain distances (power 0); None where no distance
-    was tuned."""
-    results = predictor.cv_results_
-    plain = np.asarray(results.get("param_power", [])) == 0
-    return float(np.max(results["mean_test_score"][plain])) if np.any(plain) else None
-
-
-def _print_summary(summary: dict[str, Any], model: Any) -> None:
+def _print_summary(summary: dict[str, Any], model: Any, score: Score) -> None:
     predictor = model.predictor
     tell(f"{summary['model']}: {type(predictor).__name__}, {choice_in_words(predictor)}")
-    tell(f"learned in {summary['seconds']:.1f} s; {scores_in_words(model)}")
+    tell(f"learned in {summary['seconds']:.1f} s")
+    for line in score.in_words():
+        tell(line)
     tell(f"what matters: {in_words(map(share_in_words, summary['importances']), TOLD)}")
     if "report" in summary:
         tell(f"report: {summary['report']}")
+    for picture in summary.get("pictures", []):
+        tell(f"picture: {picture}")
 
 
 def choice_in_words(predictor: Any) -> str:
@@ -215,18 +294,6 @@ def choice_in_words(predictor: Any) -> str:
     if predictor.rule_.chooses:
         return predictor.rule_.in_words()
     return ", ".join(f"{name} {value}" for name, value in predictor.best_params_.items())
-
-
-def scores_in_words(model: Any) -> str:
-    """Score on rows the model had not seen, beside that of plain distances where one is known."""
-    predictor, name = model.predictor, score_name(model)
-    if predictor.rule_.chooses:
-        return f"{name} {predictor.best_score_:.3f} on rows it had not seen"
-    if np.isnan(predictor.best_score_):
-        return "too few rows to hold any out, so how good it is is not known"
-    plain = euclidean_score(predictor)
-    text = f"{name} on held-out rows {predictor.best_score_:.3f}"
-    return text if plain is None else f"{text}, {plain:.3f} with plain distances"
 
 
 def share_in_words(one: dict[str, Any]) -> str:

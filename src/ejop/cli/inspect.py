@@ -23,21 +23,23 @@ KINDS = {
 
 def inspect(model: ModelFile, levels: Levels = False, as_json: AsJson = False) -> None:
     """Show the spectrum, the importances, the settings and the data a model saw."""
-    from ejop.cli.fit import choice_in_words, euclidean_score, scores_in_words
+    from ejop.cli.fit import choice_in_words
     from ejop.cli.learning import rule_name
     from ejop.cli.models import load_model
+    from ejop.cli.scores import unseen_score
 
     found = load_model(model)
     predictor = found.predictor
     spectrum, importances = _spectrum(predictor), found.importances(levels=levels)
+    score = unseen_score(found)
     if as_json:
         show_json(
             {
                 "about": found.about,
                 "settings": predictor.best_params_,
                 "rule": rule_name(predictor),
-                "held_out_score": predictor.best_score_,
-                "euclidean_score": euclidean_score(predictor),
+                "held_out_score": score.value,
+                "scores": score.plain_values(),
                 "plan": str(predictor.plan_).splitlines(),
                 "spectrum": spectrum[:DIRECTIONS],
                 "importances": importances[:COLUMNS],
@@ -45,7 +47,8 @@ def inspect(model: ModelFile, levels: Levels = False, as_json: AsJson = False) -
         )
         return
     _print_about(found)
-    tell(scores_in_words(found))
+    for line in score.in_words():
+        tell(line)
     if predictor.rule_.chooses:
         tell(choice_in_words(predictor))
     for name, value in {"rule": rule_name(predictor), **predictor.best_params_}.items():

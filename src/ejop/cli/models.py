@@ -28,6 +28,8 @@ from ejop.writing import replacing
 DESCRIPTION = "ejop.json"
 #: member that skops writes
 SCHEMA = "schema.json"
+#: groups of rows that are left out in turn for errors of importances, half of those in Python
+REFITS = 5
 
 
 @dataclass
@@ -109,7 +111,7 @@ class SavedModel:
             elif len(predictor.kept_) < FEWEST:
                 values = predictor.feature_importances_
             else:
-                shares = predictor.importances()
+                shares = predictor.importances(min(REFITS, len(predictor.kept_) // 2))
                 values, stderr = shares.values, shares.stderr
         else:
             values = predictor.metric_importances_ if levels else predictor.feature_importances_
@@ -387,6 +389,7 @@ _FITTED = (
     "n_features_in_",
     "plan_",
     "rule_",
+    "unseen_score_",
 )
 
 

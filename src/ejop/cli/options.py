@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -81,6 +83,9 @@ Memory = Annotated[
         "than an eighth of it is read a batch at a time, if the file is Parquet or Arrow.",
     ),
 ]
+Plot = Annotated[
+    Path | None, typer.Option("--plot", help="Folder for pictures, PNG files named in the output.")
+]
 Jobs = Annotated[int | None, typer.Option("--n-jobs", help="Threads; all cores by default.")]
 DeviceName = Annotated[
     str | None, typer.Option("--device", help="Where to compute: cpu, cuda, cuda:1, mps, auto.")
@@ -96,8 +101,14 @@ Seed = Annotated[int, typer.Option(min=0, help="Of every random choice.")]
 
 #: characters that move the cursor, change colours or turn the direction of writing
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+#: a number with its error and its sign
+_TOGETHER = re.compile(r"(?<=[\d±]) (?=[±%\d])")
 #: wide enough for tables that go to a file or a pipe
 PIPE_WIDTH = 160
+#: spaces before the rest of a message of several lines, and columns that it has at the least
+INDENT, LEAST_WIDTH = 2, 40
+#: seconds after which a terminal is told of progress
+PATIENCE = 2.0
 
 
 def visible(text: str) -> str:
@@ -114,12 +125,37 @@ def visible(text: str) -> str:
 
 def tell(line: str = "") -> None:
     """One line of results; what files call themselves is shown as it is, and never obeyed."""
-    typer.echo(visible(line))
+    typer.echo(folded(visible(line), sys.stdout))
 
 
 def say(message: str) -> None:
     """One line on the standard error stream, so that results alone go to standard output."""
-    typer.echo(f"ejop: {visible(message)}", err=True)
+    clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # of a line of progress
+    typer.echo(clear + folded(f"ejop: {visible(message)}", sys.stderr), err=True)
+
+
+def folded(line: str, stream: Any) -> str:
+    """A line broken between words to fit a terminal, the rest indented; elsewhere as it is, so that
+    a file or a pipe has one line for each message.
+
+    Examples
+    --------
+    >>> import io
+    >>> from ejop.cli.options import folded
+    >>> folded("a " * 100, io.StringIO()) == "a " * 100
+    True
+    """
+    if not stream.isatty():
+        return line
+    held = _TOGETHER.sub("\u00a0", line)  # textwrap keeps what such a space joins
+    indent = " " * (len(line) - len(line.lstrip()) + INDENT)
+    return textwrap.fill(
+        held,
+        max(shutil.get_terminal_size().columns, LEAST_WIDTH),
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ).replace("\u00a0", " ")
 
 
 def listed(text: str | None) -> list[str]:

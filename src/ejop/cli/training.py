@@ -28,6 +28,8 @@ from ejop.columns import TOLD, ColumnPreparer, NumberFormat, number_format, read
 
 #: an integer target with at most so many values is a class
 MAX_CLASS_NUMBERS = 30
+#: a category of so many numbers and so few words may have been meant as a number
+MANY_NUMBERS, FEW_WORDS = 10, 3
 #: labels that are integers as they are written, whole numbers, and codes such as 01234
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}|1\d{19}", re.ASCII)
 _WHOLE = re.compile(r"(0|-?[1-9]\d*)(?:\.0*)?", re.ASCII)
@@ -121,6 +123,10 @@ class TrainingTable:
         """What prepares the columns, as the predictors take it."""
         return ColumnPreparer(kinds=self.kinds) if self.kinds else "auto"
 
+    def shown(self) -> tuple[Any, NDArray]:
+        """Rows to draw, and their targets."""
+        return self.X, self.y
+
     def survey(self) -> ColumnPreparer:
         """Judge the columns, and say what is done with them."""
         found = ColumnPreparer(kinds=self.kinds)
@@ -131,6 +137,8 @@ class TrainingTable:
         for column in found.columns_:
             if column.kind == "category":
                 _tell_words(self.X[column.name], "level")
+                if column.name not in self.kinds:
+                    _tell_numbers(column)
         return found
 
 
@@ -352,6 +360,17 @@ def _spelling(label: str) -> str:
     if number:
         return number[1]
     return label.lower() if label.lower() in ("true", "false") else label
+
+
+def _tell_numbers(column: Any) -> None:
+    """Say that a category would be a number but for a few words."""
+    levels = [*column.levels, *column.rare]
+    words = [level for level in levels if number_format([level]) is None]
+    if words and len(words) <= FEW_WORDS and len(levels) - len(words) >= MANY_NUMBERS:
+        say(
+            f"{column.name}: a category, since {in_words(words)} stands among its numbers; "
+            f"--missing {','.join(words)} would make it a number"
+        )
 
 
 def _tell_words(series: Any, what: str) -> None:

@@ -23,6 +23,7 @@ from ejop.cli.options import (
     Memory,
     ModelFile,
     Out,
+    Plot,
     Rows,
     Separator,
     Sheet,
@@ -129,6 +130,7 @@ def explain(
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Columns to show for a row.")] = 10,
     levels: Levels = False,
+    plot: Plot = None,
     out: Out = None,
     id_column: Id = None,
     sep: Separator = None,
@@ -142,9 +144,15 @@ def explain(
     The answer is the predicted number, or the probability of the predicted class: base and what
     columns add make the answer.
     """
+    from ejop.cli.pictures import check_pictures, draw_explanation, explanation_name
+
+    check_pictures(plot, [explanation_name(row)], [model, rows, out])
     new = NewRows.read(model, rows, out, ReadOptions(sep, decimal, encoding, sheet), id_column)
     if row is not None:
         new.take(row, rows)
+    if plot is not None:
+        with new.told():
+            say(f"picture: {draw_explanation(plot, new.model, new.X, row)}")
     with new.told():
         predictions = new.predictor.predict(new.X)
         found = new.predictor.explain(new.X, levels=levels)
@@ -330,21 +338,20 @@ def _give(table: Any, out: Any, *, as_json: bool) -> None:
 
 def _tell_score(new: NewRows, truth: Any, predictions: Any) -> None:
     """Where the rows have their target, say how many predictions are right."""
-    from ejop.cli.tables import without_label_words
-    from ejop.cli.training import known_labels, real_values
+    from ejop.cli.scores import score_of, truth_of
 
-    truth = without_label_words(truth)
-    target, known = new.about["target"], truth.notna().to_numpy()
+    known, truth = truth_of(new.model, truth)
     if not known.any():
         return
-    truth = truth[known]
+    predicted, target = predictions[known], new.about["target"]
+    found = score_of(new.model, truth, predicted)
     if new.classes:
-        labels = known_labels(truth, new.predictor.classes_)
-        right = labels == predictions[known].astype(str)
-        say(f"{target} is in the file: {right.mean():.1%} of {len(right):,} rows are right")
+        told = f"{found.value:.1%} of {len(truth):,} rows are right; {found.simple_value:.1%} by "
+        told += f"always answering {found.simple}"
     else:
-        error = float(np.sqrt(np.mean((real_values(truth) - predictions[known]) ** 2)))
-        say(f"{target} is in the file: root mean squared error {error:.4g}")
+        error = float(np.sqrt(np.mean((truth - predicted) ** 2)))
+        told = f"R2 {found.value:.3f}, root mean squared error {error:.4g}"
+    say(f"{target} is in the file: {told}")
 
 
 def _value(value: Any) -> str:

@@ -108,7 +108,11 @@ class EJOPClassifier(ClassifierMixin, Predictor):
     Attributes
     ----------
     best_score_ : float
-        Accuracy on rows that had not been seen: of the average, or of the best setting.
+        Accuracy on rows that had not been seen: of averages that were also chosen without them, or
+        of the best setting.
+    unseen_score_ : float
+        The same, of "knn" and "hnn" too with the choice made without the rows; NaN where a single
+        split judges.
     best_params_ : dict
         What was chosen: the members of the average in words, or the settings of neighbours.
     best_setting_ : Setting

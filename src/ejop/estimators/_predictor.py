@@ -234,6 +234,7 @@ class Predictor(Refits, LinearMetricEstimator):
         L = components(values, vectors, power=power, n_components=rank)
         judged = Votes.plain(rule.honest_)
         self.best_score_ = self._evaluate(judged, targets, rule.judged_)[0]
+        self.unseen_score_ = self.best_score_
         self.best_params_ = {"scale": scale, "members": [str(one) for one in rule.members_]}
         self.cv_results_ = rule.table_
         self._finish(rule, targets)
@@ -442,9 +443,10 @@ class Predictor(Refits, LinearMetricEstimator):
             with fit_task(self, type(self).__name__, None):
                 setting, table = search.run(rows, splits)
             self.best_score_ = table.score(setting)
+            self.unseen_score_ = table.unseen_score()
         else:  # too few rows to hold any out
             setting, table = search.untuned(rule.default(len(rows)))
-            self.best_score_ = np.nan
+            self.best_score_ = self.unseen_score_ = np.nan
         self.best_setting_ = setting
         self.best_params_ = setting.params(rule.size_name)
         self.cv_results_ = table.frame(rule.size_name)

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ejop.writing import is_running
+
 #: a claim whose runner has not shown itself for so long may be taken over
 STALE_SECONDS = 60.0
 #: how long a runner waits for others that begin the file
@@ -282,10 +284,4 @@ def _alive(runner: str, seen: float) -> bool:
     host, pid = runner.rsplit(":", 1)
     if host != socket.gethostname():
         return True  # another machine: only its silence can tell
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return is_running(int(pid)) is not False

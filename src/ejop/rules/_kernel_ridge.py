@@ -75,7 +75,8 @@ class RidgeRule(Rule):
     members_ : list of Member
         Best first.
     honest_ : ndarray of shape (n_judged, n_outputs)
-        Predictions of training rows by averages that have not seen them.
+        Predictions of training rows by averages that have not seen them, and whose machines were
+        chosen without them.
     judged_ : ndarray of shape (n_judged,)
         Numbers of these rows.
     loss_ : float

@@ -118,10 +118,11 @@ class MachineLearning:
         search = self.search(self.block)
         ranked = search.run(progress)
         chosen = ranked[: self.rule.n_members]
-        members = search.members(chosen)
-        honest = np.mean([one.candidate.honest for one in chosen], axis=0)
+        members = search.members(chosen, progress)
         table = table_of(search, ranked, len(chosen))
-        return FoundMachines(members, honest, search.rows, self.block, table, search.notes)
+        return FoundMachines(
+            members, search.unseen(ranked), search.rows, self.block, table, search.notes
+        )
 
     def streamed(self, progress: Any) -> FoundMachines:
         """Machines on centres, by passes over all rows."""

@@ -22,6 +22,7 @@ from ejop.rules._machines import (
     judged,
 )
 from ejop.sums.engine import Engine
+from ejop.sums.ridge import FLOAT64
 
 #: rows that every candidate is tried on; those that do best there are tried on all
 SAMPLE = 600
@@ -169,15 +170,41 @@ class MachineSearch:
             return threads
         return max(1, min(threads, self.memory_limit // (8 * held * n * n)))
 
+    def unseen(self, tried: list[Judged]) -> NDArray:
+        """Predictions of the rows that judged, by means whose machines were chosen without them.
+
+        The best of many look better than they are to the rows that chose them. So the choice is
+        made once more for each fold of these rows, by the others; the predictions are there.
+        """
+        n, best = len(self.rows), min(self.n_members, len(tried))
+        fold = np.random.default_rng(self.seed + 3).permutation(n) % min(FOLDS, n)
+        predictions = np.stack([one.candidate.honest for one in tried])
+        found = np.empty(predictions.shape[1:])
+        for k in range(int(fold.max()) + 1):
+            losses = self._losses(predictions[:, fold != k], self.rows[fold != k])
+            chosen = np.argsort(losses, kind="stable")[:best]
+            found[fold == k] = predictions[chosen][:, fold == k].mean(axis=0)
+        return found
+
+    def _losses(self, predictions: NDArray, rows: NDArray) -> list[float]:
+        """What ranks candidates, for predictions (n_candidates, n, c) of some rows."""
+        if self.rank is not None:
+            return [self.rank(honest, rows) for honest in predictions]
+        problem = next(iter(self.problems.values())).rows(rows)
+        arrays = (self.engine.array(honest, FLOAT64) for honest in predictions)
+        return [problem.loss(honest - problem.R) for honest in arrays]
+
     @property
     def engine(self) -> Engine:
         """Where the machines are."""
         return next(iter(self.problems.values())).engine
 
-    def members(self, chosen: list[Judged]) -> list[Member]:
+    def members(
+        self, chosen: list[Judged], progress: Callable[[Iterable[Any], int], Iterator[Any]]
+    ) -> list[Member]:
         """The chosen machines solved for all rows."""
         threads = self._threads(len(next(iter(self.problems.values()))), SOLVED_HELD, len(chosen))
-        found = stream(self._member, chosen, threads)
+        found = progress(stream(self._member, chosen, threads), len(chosen))
         solved = [one for one in found if one is not None]
         if not solved:
             raise np.linalg.LinAlgError(

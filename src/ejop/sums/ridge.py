@@ -127,9 +127,11 @@ class Centers:
         steps = moves @ columns
         if self.pairwise:
             return self.distances(Q + steps)
-        D = D + (2 * (Q * steps).sum(1) + (steps * steps).sum(1))[:, None]
-        D -= 2 * (moves @ (columns @ self.Z.T))
-        return namespace(D).clip(D, 0, None, out=D)
+        xp, own = namespace(D), (2 * (Q * steps).sum(1) + (steps * steps).sum(1))[:, None]
+        apart = -2 * (columns @ self.Z.T)  # one product, and no more passes than that needs
+        found = xp.hstack([moves, own]) @ xp.vstack([apart, apart[:1] * 0 + 1])
+        found += D
+        return xp.clip(found, 0, None, out=found)
 
     def kernel_at(self, D: Any) -> Any:
         """exp(-D / 2h^2) at squared distances, in place."""

@@ -322,7 +322,7 @@ class DaskPredictor(OnCluster):
 def _tuned(twin: Any, block: Block, classes: NDArray | None, flat: bool) -> dict[str, Any]:
     """What the local twin finds on held-out rows of a sample."""
     twin = clone(twin).fit(block.X, _labels(block, classes, flat), sample_weight=block.w)
-    names = ("best_params_", "best_score_", "best_setting_", "cv_results_")
+    names = ("best_params_", "best_score_", "unseen_score_", "best_setting_", "cv_results_")
     return {name: getattr(twin, name) for name in names}
 
 
