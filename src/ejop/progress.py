@@ -54,3 +54,10 @@ def _line(name: str, done: int, total: int, seconds: float) -> None:
     left = seconds / done * (total - done)
     sys.stderr.write(f"\r{name}: {done}/{total} steps, {seconds:.1f} s, {left:.1f} s left ")
     sys.stderr.flush()
+
+
+def tell_step(name: str, what: str, verbose: int) -> None:
+    """Say on stderr, with ``verbose``, what is being done now."""
+    if verbose:
+        sys.stderr.write(f"{name}: {what}\n")
+        sys.stderr.flush()

@@ -137,7 +137,7 @@ def write_page(
 ) -> None:
     """Write a report on rows of a table."""
     from ejop.cli.training import told_by_us
-    from ejop.report import write_report
+    from ejop.reports import write_report
 
     source = model.about["source"]
     title = title or f"{model.about['target']} in {source}"

@@ -24,10 +24,8 @@ from ejop.cli.tables import (
     read_table,
     without_label_words,
 )
-from ejop.columns import ColumnPreparer, NumberFormat, number_format, read_column
+from ejop.columns import ColumnPreparer, NumberFormat, few_for, number_format, read_column
 
-#: an integer target with at most so many values is a class
-MAX_CLASS_NUMBERS = 30
 #: labels that are integers as they are written, whole numbers, and codes such as 01234
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}|1\d{19}", re.ASCII)
 _WHOLE = re.compile(r"(0|-?[1-9]\d*)(?:\.0*)?", re.ASCII)
@@ -241,7 +239,7 @@ def _task(series: Any) -> tuple[str, str, str]:
     n_distinct = values.nunique()
     if not (values == values.round()).all():
         return "regression", "is a number with decimals", ""
-    if n_distinct <= MAX_CLASS_NUMBERS and 2 * n_distinct <= len(values):
+    if few_for(n_distinct, len(values)):
         why = f"has {counted(n_distinct, 'whole number')} as values"
         return "classification", why, "regression"
     return "regression", f"has {n_distinct:,} different values", "classification"

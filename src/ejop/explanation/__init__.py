@@ -3,7 +3,7 @@
 from ejop.explanation._changes import ROWS, ColumnChanges, column_changes
 from ejop.explanation._importances import FEWEST, GROUPS, Importances, deleted_groups
 from ejop.explanation._models import explain, importances
-from ejop.explanation._result import Explanation, number_of, shown_rows
+from ejop.explanation._result import Explanation, column_values, number_of, shown_rows
 from ejop.explanation._walks import ORDERS, contributions, feature_shares
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Explanation",
     "Importances",
     "column_changes",
+    "column_values",
     "contributions",
     "deleted_groups",
     "explain",
