@@ -137,7 +137,7 @@ def fit(
     seconds = time.perf_counter() - start
     save_model(model, out)
     if report is not None and held is not None:
-        write_page(report, model, *held)
+        write_page(report, model, *held, training=training)
     page = {} if report is None else {"report": str(report)}
     summary = {"model": str(out), "seconds": round(seconds, 3), **summary_of(model), **page}
     show_json(summary) if as_json else _print_summary(summary, model)

@@ -96,9 +96,7 @@ def cases_of(e: Evidence) -> Cases:
     explanation, all_readings = _of_used(e, found.explanation, found.readings)
     chosen = _chosen(e, places, explanation.answer)
     bars = [
-        waterfall(
-            AnswerDisplay(explanation, int(k), top=TOP, readings=all_readings), not e.regression
-        )
+        waterfall(AnswerDisplay(explanation, int(k), top=TOP, readings=all_readings))
         for k in chosen
     ]
     first = np.arange(len(some))

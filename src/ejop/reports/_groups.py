@@ -199,7 +199,7 @@ def _fares(e: Evidence, rows: NDArray) -> tuple[str, str]:
 
 
 def _marks(e: Evidence) -> tuple[NDArray, NDArray]:
-    """Rows with a gap that was filled, and rows with a level that is rare or that no row learned from has."""
+    """Rows with a gap that was filled, and rows with a level that is rare or new."""
     gaps, rare = (np.zeros(len(e.y), dtype=bool) for _ in range(2))
     if e.preparer is None:
         return gaps, rare

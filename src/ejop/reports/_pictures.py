@@ -186,23 +186,32 @@ def importance_bars(shares: Shares, errors: NDArray | None, used: NDArray) -> li
     return found
 
 
-def waterfall(display: AnswerDisplay, probability: bool) -> list[Bar]:
+def waterfall(display: AnswerDisplay) -> list[Bar]:
     """A bar a column, from base to answer, read from top to bottom."""
-
-    def text(value: float, signed: bool = False) -> str:
-        if probability:
-            return f"{value:{'+' if signed else ''}.3f}"
-        return number(value, signed)
-
     ends = [display.base, display.answer, *(step.end for step in display.steps)]
-    axis = Axis.over(np.array(ends), 0.02)
+    axis, text = Axis.over(np.array(ends), 0.02), written_over(float(np.ptp(ends)))
     bars = [_end("average row", display.base, axis, text(display.base))]
     for step in display.steps:
         low, high = sorted((axis.place(step.start), axis.place(step.end)))
-        told = text(step.contribution, signed=True)
+        told = text(step.contribution, "+")
         look = "up" if step.contribution >= 0 else "down"
         bars.append(Bar(short(step.column, 18), short(step.value, 12), low, high, told, look))
     return [*bars, _end("this row", display.answer, axis, text(display.answer))]
+
+
+def written_over(span: float) -> Callable[..., str]:
+    """What writes numbers that lie within a span, to a hundredth of its size.
+
+    Examples
+    --------
+    >>> from ejop.reports._pictures import written_over
+    >>> written_over(0.6)(0.12345), written_over(80000.0)(1234.5, "+")
+    ('0.123', '+1,234')
+    """
+    if not 1e-4 < span < 1e9:
+        return lambda value, sign="": number(value, bool(sign))
+    digits = max(0, 2 - int(np.floor(np.log10(span))))
+    return lambda value, sign="": f"{value:{sign}z,.{digits}f}"
 
 
 def _end(name: str, value: float, axis: Axis, told: str) -> Bar:

@@ -45,7 +45,8 @@ def sentences(e: Evidence, found: Sequence[Score]) -> list[tuple[str, bool]]:
     """What follows the headline; whether each is a warning."""
     said = [(_caution(e), True)]
     said += [(_against_rule(e, found), is_poor(found))]
-    said += [(_against_others(e, found), False), (_matters(e), False)]
+    said += [(_against_others(e, found), False)]
+    said += [] if is_poor(found) else [(_matters(e), False)]
     said += [(_unused(e), True)]
     return [(words, warns) for words, warns in said if words]
 
@@ -72,18 +73,15 @@ def _against_rule(e: Evidence, found: Sequence[Score]) -> str:
     scores = f"R² {rule.value:.3f}"
     if not e.regression:
         what, scores = f"answering {rule.name.removeprefix('always ')}", percent(rule.value)
-        what += ", the commonest class,"
     if not is_poor(found) and e.regression:
         return (
             f"Its answers are off by {number(mine.second)} on average; always {what} would be off "
             f"by {number(rule.second)}."
         )
     if not is_poor(found):
-        return f"Always {what} reaches {scores}."
-    words = (
-        f"That is no better than always {what} ({scores})"
-        f"{': the difference may be chance' if rule.doubtful else ''}. Do not rely on its answers."
-    )
+        return f"Always {what}, the commonest class, reaches {scores}."
+    chance = ": the difference may be chance" * (rule.doubtful and rule.value != mine.value)
+    words = f"That is no better than always {what} ({scores}){chance}. Do not rely on its answers."
     if mine.auc is not None and mine.auc > ORDERS:
         words += (
             f" Its probabilities still order the rows (AUC {mine.auc:.2f}, where 0.5 is chance): "
