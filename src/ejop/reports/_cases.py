@@ -15,7 +15,7 @@ from ejop.neighbors import nearest
 from ejop.plots import AnswerDisplay, ContributionDisplay
 from ejop.plots.explained import explained, rows_of
 from ejop.plots.points import thinned
-from ejop.plots.values import Reading, value_text
+from ejop.plots.values import Reading, read_values, value_text
 from ejop.reports._evidence import Evidence
 from ejop.reports._pictures import Bar, Plot, beeswarm, waterfall
 
@@ -92,8 +92,9 @@ def cases_of(e: Evidence) -> Cases:
         return Cases(_in_full(e, places, [[] for _ in places]))
     some, others = _rows_to_explain(e)
     places = np.concatenate([some, np.setdiff1d(others, some)])
-    found = explained(e.source.model, take_rows(e.X, places), output=_output(e))
-    explanation, all_readings = _of_used(e, found.explanation, found.readings)
+    X = take_rows(e.X, places)
+    found = explained(e.source.model, X, output=_output(e))
+    explanation, all_readings = _of_used(e, X, found.explanation, found.readings)
     chosen = _chosen(e, places, explanation.answer)
     bars = [
         waterfall(AnswerDisplay(explanation, int(k), top=TOP, readings=all_readings))
@@ -107,18 +108,19 @@ def cases_of(e: Evidence) -> Cases:
 
 
 def _of_used(
-    e: Evidence, found: Explanation, readings: list[Reading]
+    e: Evidence, X: Any, found: Explanation, readings: list[Reading]
 ) -> tuple[Explanation, list[Reading]]:
-    """Without the columns that are not used, by the names that the report has for them."""
-    if len(e.source.columns) == len(found.names):
-        found = replace(found, names=list(e.source.columns))
-    if e.preparer is None or len(found.names) != len(e.preparer.names_):
+    """Without the columns that are not used, which the rows may lack, by the report's names."""
+    names = list(e.source.columns) if len(e.source.columns) == len(found.names) else found.names
+    found = replace(found, names=names)
+    if e.preparer is None or len(names) != len(e.preparer.names_) or not is_table(X):
         return found, readings
-    used = np.unique(e.preparer.groups_)
-    rows = None if found.rows is None else found.rows[:, used]
-    names = [found.names[j] for j in used]
-    kept = replace(found, values=found.values[:, used], names=names, rows=rows)
-    return kept, [readings[j] for j in used]
+    n, columns = len(found), e.preparer.columns_
+    used = [e.preparer.names_.index(column.name) for column in columns]
+    rows = column_values(X, [column.name for column in columns], n)
+    values = [None if rows is None else rows[:, j] for j in range(len(used))]
+    kept = replace(found, values=found.values[:, used], names=[names[j] for j in used], rows=rows)
+    return kept, [read_values(v, n, c) for v, c in zip(values, columns, strict=True)]
 
 
 def _sureness(e: Evidence) -> NDArray:

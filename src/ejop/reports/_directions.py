@@ -2,11 +2,14 @@ r"""The leading directions in words: "Sex (female) - 0.6 Pclass", in columns of 
 
 Those of kernel machines are made of slopes between values that occur, not of derivatives:
 
-.. math:: g_j(x) = \frac{\sum_z (z_j - x_j) (f(x \text{ with } z_j) - f(x))}{\sum_z (z_j - x_j)^2}
+.. math:: g_j(x) = \frac{\sum_z (z_j - x_j) (f(x \text{ with } z_j) - f(x))}
+    {\sum_z (z_j - x_j)^2} \min(s_j, \tfrac32 s_j(x))
 
-over rows z, and the outer product :math:`E[g g^T]` in standard deviations of the columns. A
-derivative is steep where a column with a long tail is dense: it would say that a fare matters most
-where it adds next to nothing to any answer. What this says agrees with the importances.
+over some rows z, with :math:`s_j(x)` their root mean square distance from x in column j and
+:math:`s_j` that of all x, and the outer product :math:`E[g g^T]`. Of a linear f it has one
+direction. A derivative is steep where a column with a long tail is dense: it would say that a fare
+matters most where it adds next to nothing to any answer; here no slope counts over much more than
+the distances that it was found at.
 """
 
 from __future__ import annotations
@@ -26,11 +29,13 @@ from ejop.reports._words import quoted, short
 TOLD, LEAST, TERMS = 5, 0.02, 4
 #: columns of a smaller share of the largest are left out
 FAINT = 0.2
+#: a slope counts over so many of the distances that it was found at, at the most
+REACH = 1.5
 #: a correlation that is worth telling
 TURNS = 0.1
 
 
-#: rows whose slopes are averaged, and rows that each is compared with
+#: rows whose changes are averaged, and rows that each is compared with
 ROWS, OTHERS = 96, 6
 
 
@@ -55,23 +60,22 @@ class Axes:
 
 
 def axes_of(e: Evidence) -> Axes:
-    """The directions of slopes of kernel machines, of all else those of the metric."""
+    """The directions of changes of kernel machines, of all else those of the metric."""
     if not e.explains:
         return Axes(e.source.eigenvalues, e.source.directions)
     function = e.rule.function_
     rng, n = np.random.default_rng(0), len(function.X_)
     rows = np.repeat(function.X_[rng.choice(n, min(ROWS, n), replace=False)], OTHERS, axis=0)
     others = function.X_[rng.choice(n, len(rows))]
-    slopes = _slopes(function, rows, others, _groups(e))
-    spread = function.X_.std(0)
-    slopes = slopes.reshape(-1, slopes.shape[-1]) * spread
-    values, vectors = eigh_descending(slopes.T @ slopes / len(slopes))
+    changes, spread = _changes(function, rows, others, _groups(e)), function.X_.std(0)
+    changes = changes.reshape(-1, changes.shape[-1])
+    values, vectors = eigh_descending(changes.T @ changes / len(changes))
     away = np.divide(1.0, spread, out=np.zeros(len(spread)), where=spread > 0)
     return Axes(np.maximum(values, 0), vectors * away[:, None])
 
 
-def _slopes(function: Any, rows: NDArray, others: NDArray, groups: NDArray) -> NDArray:
-    """Slope of each output along each feature, over the rows that a row is compared with,
+def _changes(function: Any, rows: NDArray, others: NDArray, groups: NDArray) -> NDArray:
+    """Change of each output along each feature over its usual distance,
     (n_rows / OTHERS, n_outputs, n_features)."""
     values, apart = function.model_values(rows), others - rows
     found = np.zeros((len(rows) // OTHERS, values.shape[1], rows.shape[1]))
@@ -79,9 +83,11 @@ def _slopes(function: Any, rows: NDArray, others: NDArray, groups: NDArray) -> N
     for part, changed in zip(parts, function.changed(rows, others, parts), strict=True):
         d = apart[:, part].reshape(len(found), OTHERS, -1)
         change = (changed - values).reshape(len(found), OTHERS, -1)
-        size = (d**2).sum(1)[:, None]
-        products = np.einsum("rof,roc->rcf", d, change)
-        found[:, :, part] = np.divide(products, size, out=np.zeros_like(products), where=size > 0)
+        products = np.einsum("rof,roc->rcf", d, change) / OTHERS
+        squares = (d**2).mean(1)
+        far = np.minimum(np.sqrt(squares.mean(0)), REACH * np.sqrt(squares))
+        over = np.divide(far, squares, out=np.zeros_like(far), where=squares > 0)
+        found[:, :, part] = products * over[:, None]
     return found
 
 

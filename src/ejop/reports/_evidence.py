@@ -57,7 +57,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedRows:
     """Rows that the model has learned from.
 
     Attributes
@@ -102,7 +102,7 @@ class Evidence:
         Of these rows those that equal a row that was learned from.
     held_out : bool
         Whether the rows learned from were given apart from these.
-    learned : Learned or None
+    learned : LearnedRows or None
     shares : Shares
         Which columns matter.
     """
@@ -117,7 +117,7 @@ class Evidence:
     n_given: int
     n_seen: int
     held_out: bool
-    learned: Learned | None
+    learned: LearnedRows | None
     shares: Shares
 
     @property
@@ -190,11 +190,11 @@ def gather(source: Fitted, given: Given, training: Given | None = None) -> Evide
     )
 
 
-def _learned(source: Fitted, training: Given | None) -> Learned | None:
+def _learned(source: Fitted, training: Given | None) -> LearnedRows | None:
     if training is not None:
         some = training.some(LEARNED)
         inner = some.X if source.before is None else source.before.transform(some.X)
-        return Learned(inner, source.prepare(some.X), some.y, some.names, len(training.y))
+        return LearnedRows(inner, source.prepare(some.X), some.y, some.names, len(training.y))
     kept = source.training()
     if kept is None:
         return None
@@ -203,11 +203,13 @@ def _learned(source: Fitted, training: Given | None) -> Learned | None:
     rows = thinned(len(kept.rows), LEARNED)
     targets = kept.targets[rows]
     y = targets[:, 0] if source.regression else source.model.classes_[targets.argmax(1)]
-    return Learned(None, kept.rows[rows], y, kept.numbers[rows].astype(str).astype(object), n_all)
+    return LearnedRows(
+        None, kept.rows[rows], y, kept.numbers[rows].astype(str).astype(object), n_all
+    )
 
 
 def _answers(
-    source: Fitted, X: Any, Z: NDArray, learned: Learned | None
+    source: Fitted, X: Any, Z: NDArray, learned: LearnedRows | None
 ) -> tuple[NDArray, NDArray | None]:
     """Predictions, and probabilities of classes where there are any."""
     model = source.model
@@ -239,7 +241,7 @@ def voted(
     return classes[votes.winners()], votes.values
 
 
-def _n_seen(Z: NDArray, learned: Learned | None) -> int:
+def _n_seen(Z: NDArray, learned: LearnedRows | None) -> int:
     """How many of the rows equal a row that was learned from, to the last digit."""
     if learned is None:
         return 0

@@ -44,7 +44,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Line:
+class Stroke:
     """A line between two places in per cent."""
 
     x1: float
@@ -65,7 +65,7 @@ class Plot:
     x_title, y_title : str
     x_ticks, y_ticks : list of (place in per cent, text)
     marks : list of Mark
-    lines : list of Line
+    lines : list of Stroke
     height, left : int
         Pixels, of the frame and of the room beside it.
     """
@@ -76,7 +76,7 @@ class Plot:
     x_ticks: list[tuple[float, str]]
     y_ticks: list[tuple[float, str]]
     marks: list[Mark]
-    lines: list[Line] = field(default_factory=list)
+    lines: list[Stroke] = field(default_factory=list)
     height: int = 320
     left: int = 44
 
@@ -317,7 +317,7 @@ def fit_plot(e: Evidence, most: int) -> Plot:
     ]
     up = axis.ticks(5, upwards=True)
     left = room_for([text for _, text in up])
-    agree = Line(0, 100, 100, 0, "agree")
+    agree = Stroke(0, 100, 100, 0, "agree")
     told = "Predicted against true targets"
     return Plot(told, "true", "predicted", axis.ticks(), up, marks, [agree], 360, left)
 
@@ -326,9 +326,9 @@ def calibration_plot(what: str, bins: list[Bin]) -> Plot:
     """How often what was said came true, with intervals, and the line of as often as said."""
     axis = Axis(0.0, 1.0)
     ticks = [(25.0 * i, f"{25 * i}\u2009%") for i in range(5)]
-    lines = [Line(0, 100, 100, 0, "agree")]
+    lines = [Stroke(0, 100, 100, 0, "agree")]
     lines += [
-        Line(axis.place(b.said), axis.up(b.low), axis.place(b.said), axis.up(b.high), "error")
+        Stroke(axis.place(b.said), axis.up(b.low), axis.place(b.said), axis.up(b.high), "error")
         for b in bins
     ]
     marks = [
@@ -364,7 +364,7 @@ def beeswarm(display: ContributionDisplay) -> Plot:
             )
     names = [short(display.explanation.names[j], 18) for j in display.order]
     up = [(round(100 * (k + 0.5) / n, 2), name) for k, name in enumerate(names)]
-    zero = [Line(axis.place(0), 0, axis.place(0), 100, "zero")]
+    zero = [Stroke(axis.place(0), 0, axis.place(0), 100, "zero")]
     told = "What each column adds to the answers of many rows"
     height = 30 * max(n, 2)
     return Plot(told, "adds", "", axis.ticks(6), up, marks, zero, height, room_for(names))

@@ -12,7 +12,7 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import r2_score, roc_auc_score
 
-from ejop.reports._evidence import Evidence, Learned, voted
+from ejop.reports._evidence import Evidence, LearnedRows, voted
 from ejop.reports._words import counted, quoted
 
 #: how sure intervals are, and draws of rows that those of R2 are made of
@@ -67,7 +67,7 @@ def scores(evidence: Evidence) -> list[Score]:
     return found
 
 
-def _rivals(e: Evidence, learned: Learned) -> list[tuple[str, str, NDArray, NDArray | None]]:
+def _rivals(e: Evidence, learned: LearnedRows) -> list[tuple[str, str, NDArray, NDArray | None]]:
     """Kind, name, answers and probabilities of what the model is compared with."""
     y = learned.y.astype(np.float64) if e.regression else learned.y
     k = min(e.n_neighbors, len(y))
