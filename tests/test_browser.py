@@ -88,7 +88,8 @@ WORDS = """() => {
     .filter(e => e.checkVisibility())
     .map(e => {
       const style = getComputedStyle(e), box = e.getBoundingClientRect();
-      const plot = e.closest(".js-plotly-plot, .plot, .bars"), frame = plot && plot.getBoundingClientRect();
+      const plot = e.closest(".js-plotly-plot, .plot, .bars");
+      const frame = plot && plot.getBoundingClientRect();
       const ink = light(parse(e.closest("svg") ? style.fill : style.color));
       const page = light(behind(e));
       return {
@@ -147,7 +148,7 @@ def classifier(folder):
     html = make_report(
         model, test, y_test, training=(train, y_train), comparison=methods, title="Wine"
     )
-    drawn = {"after": 89, "before": 89, "shares": 13}
+    drawn = {"after": 89, "before": 89, "calibration": None, "shares": 13}
     return written(folder, "classifier", html), y_test, model.predict(test), drawn
 
 
@@ -308,6 +309,7 @@ class Watched:
         """Put the pointer on a point of a report, or tap it, and read what is told of it."""
         mark = self.page.locator(selector)
         mark.scroll_into_view_if_needed()
+        self.page.wait_for_timeout(200)  # what is told goes away as the page moves
         mark.dispatch_event("click" if self.width == PHONE else "pointerover")
         tip = self.page.locator("#tip")
         box = tip.bounding_box()
@@ -326,13 +328,11 @@ SCREENS = pytest.mark.parametrize(("width", "scheme"), [(PHONE, "light"), (DESK,
 
 
 def looked_at(watched, scheme):
-    """Legible in both themes, photographed, and nothing went wrong."""
+    """Legible in both themes, and photographed."""
     for now in (scheme, OTHER[scheme]):
         watched.turn(now)
         watched.legible(now)
         watched.photograph(now)
-    assert watched.complaints == []
-    assert watched.requests == []
 
 
 @SCREENS
@@ -340,8 +340,10 @@ def test_pages_of_tables_open_from_disk(browser, experiments, width, scheme):
     path, *_, n_plots = experiments
     with Watched(browser, path, width, scheme) as watched:
         watched.drawn(n_plots)
-        watched.hover(".js-plotly-plot >> nth=0", str)
         looked_at(watched, scheme)
+        watched.hover(".js-plotly-plot >> nth=0", str)
+        assert watched.complaints == []
+        assert watched.requests == []
 
 
 @SCREENS
@@ -357,6 +359,8 @@ def test_a_report_opens_from_disk(browser, request, name, width, scheme):
         row = int(re.match(r"row (\d+):", told)[1])
         show = number if name == "regressor" else str
         assert told == f"row {row}: true {show(truth[row])}, predicted {show(answers[row])}"
+        assert watched.complaints == []
+        assert watched.requests == []
 
 
 def test_a_report_shows_itself_in_a_frame(browser, folder, machines):
