@@ -195,7 +195,7 @@ def waterfall(display: AnswerDisplay) -> list[Bar]:
         low, high = sorted((axis.place(step.start), axis.place(step.end)))
         told = text(step.contribution, "+")
         look = "up" if step.contribution >= 0 else "down"
-        bars.append(Bar(short(step.column, 18), short(step.value, 12), low, high, told, look))
+        bars.append(Bar(short(step.column, 15), short(step.value, 10), low, high, told, look))
     return [*bars, _end("this row", display.answer, axis, text(display.answer))]
 
 

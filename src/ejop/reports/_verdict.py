@@ -80,8 +80,12 @@ def _against_rule(e: Evidence, found: Sequence[Score]) -> str:
         )
     if not is_poor(found):
         return f"Always {what}, the commonest class, reaches {scores}."
-    chance = ": the difference may be chance" * (rule.doubtful and rule.value != mine.value)
-    words = f"That is no better than always {what} ({scores}){chance}. Do not rely on its answers."
+    words = f"That is no better than always {what} ({scores}). Do not rely on its answers."
+    if mine.value > rule.value:
+        words = (
+            f"That cannot be told from always {what} ({scores}): on so few rows the difference may "
+            "be chance. Do not rely on its answers yet."
+        )
     if mine.auc is not None and mine.auc > ORDERS:
         words += (
             f" Its probabilities still order the rows (AUC {mine.auc:.2f}, where 0.5 is chance): "
