@@ -378,6 +378,9 @@ def test_the_watch_is_awake(browser, folder):
     """The checks above would see a page that fetches, complains, overflows or whispers."""
     html = (
         "<!doctype html><body style='font-size: 8px; background: #fff; color: #ccc'>"
+        "<div class='plot' id='bad'><svg width='300' height='9'><rect class='frame' width='300' "
+        "height='9'/><use href='#s' x='400'/></svg></div><svg><circle id='s' r='3'/></svg>"
+        "<div class='shares'></div>"
         "<p style='width: 2000px'>small</p><img src='http://127.0.0.1:9/x.png'>"
         "<script>console.error('told'); throw new Error('thrown')</script>"
     )
@@ -386,6 +389,8 @@ def test_the_watch_is_awake(browser, folder):
         assert {"told", "thrown"} <= set(watched.complaints)
         with pytest.raises(AssertionError):
             watched.legible("light")
+        with pytest.raises(AssertionError):
+            watched.pictured({"bad": 1, "shares": None})
         word = watched.page.evaluate(WORDS)[0]
         assert word["pixels"] == 8
         assert word["contrast"] < 2
