@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_wine
 from sklearn.ensemble import RandomForestClassifier
@@ -584,6 +585,22 @@ def test_a_pipeline_with_text_columns_and_gaps(wine):
     html = make_report(pipe, X, y)
     assert "onehotencode…colour_red" in html or "onehotencod…_colour_red" in html
     assert "<white>" not in html
+
+
+def test_sparse_rows_and_several_labels():
+    rng = np.random.default_rng(0)
+    S = sparse.random(160, 100, 0.1, format="csr", random_state=0)
+    y = np.asarray(S[:, :9].sum(1)).ravel() > 0.4
+    model = EJOPClassifier(random_state=0).fit(S[:120], y[:120])
+    html = make_report(model, S[120:], y[120:], training=(S[:120], y[:120]))
+    share = np.mean(model.predict(S[120:]) == y[120:])
+    assert f"The model is right on {100 * share:.1f} % of 40 rows it has not seen" in html
+    X = rng.normal(size=(160, 4))
+    Y = np.c_[X[:, 0] > 0, X[:, 1] + X[:, 2] > 0].astype(int)
+    labels = EJOPClassifier(random_state=0).fit(X[:120], Y[:120])
+    html = make_report(labels, X[120:], Y[120:])  # the first, as a number
+    r2 = r2_score(Y[120:, 0], labels.predict(X[120:])[:, 0])
+    assert f"R² {r2:.3f}" in html
 
 
 def test_many_classes_and_many_features():

@@ -50,7 +50,8 @@ def make_report(
         more than 10,000 as many are drawn at random. Rows of pandas tables are called by their
         index, others by their number.
     y : array-like of shape (n_samples,)
-        Their classes or targets. Of several outputs the first is shown.
+        Their classes or targets. Of several outputs the first is shown, and of several labels a
+        row the first as a number.
     training : tuple of rows and targets, optional
         What the model has learned from. With it near rows are shown with their values. The
         forest and the simple rules that the model is compared with learn from it; by default from
