@@ -11,21 +11,6 @@ def rng():
     return np.random.default_rng(0)
 
 
-@pytest.fixture
-def call(capsys):
-    """A command in this process: exit code, output, messages."""
-    from ejop.cli.app import run
-
-    def called(*args):
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            run([*map(str, args)])
-        out, err = capsys.readouterr()
-        return stop.value.code or 0, out, err
-
-    return called
-
-
 @pytest.fixture(scope="session")
 def real_data():
     """Loader of the real data sets, for tests that need them: real_data("extra/vowel")."""

@@ -5,6 +5,7 @@ EJOP_SCREENSHOTS=folder each page is also photographed, for people to look at.
 """
 
 import os
+import re
 import shutil
 import time
 from collections import Counter
@@ -21,7 +22,8 @@ from ejop.experiments.methods import METHODS
 from ejop.experiments.paper_tables import TABLES
 from ejop.experiments.render import summarize, to_html
 from ejop.experiments.store import Run
-from ejop.report import make_report
+from ejop.reports import Report, make_report, report
+from ejop.reports._words import number
 
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="playwright is not installed: pip install 'ejop[test]'"
@@ -54,6 +56,17 @@ DRAWN = """() => [...document.querySelectorAll(".js-plotly-plot")].map(plot => {
   };
 })"""
 
+#: points and bars of a report's pictures, and how many lie outside
+PICTURED = """() => Object.fromEntries(
+  [...document.querySelectorAll(".plot"), document.querySelector(".shares")].map(plot => {
+    const frame = (plot.querySelector(".frame") || plot).getBoundingClientRect();
+    const marks = [...plot.querySelectorAll("use, .track > i")].map(m => m.getBoundingClientRect());
+    const out = b => b.left < frame.left - 6 || b.right > frame.right + 6
+      || b.top < frame.top - 6 || b.bottom > frame.bottom + 6;
+    return [plot.id || "shares",
+      { marks: marks.length, outside: marks.filter(out).length, width: frame.width }];
+  }))"""
+
 #: words of the page: size, contrast with what is behind them, whether plots cut them off
 WORDS = """() => {
   const parse = color => (color.match(/[\\d.]+/g) || []).map(Number);
@@ -72,9 +85,11 @@ WORDS = """() => {
     .some(node => node.nodeType === 3 && node.textContent.trim());
   return [...document.querySelectorAll("body *")]
     .filter(e => own(e) && !e.closest("script, style, noscript, .matrix td, [aria-hidden]"))
+    .filter(e => e.checkVisibility())
     .map(e => {
       const style = getComputedStyle(e), box = e.getBoundingClientRect();
-      const plot = e.closest(".js-plotly-plot"), frame = plot && plot.getBoundingClientRect();
+      const plot = e.closest(".js-plotly-plot, .plot, .bars");
+      const frame = plot && plot.getBoundingClientRect();
       const ink = light(parse(e.closest("svg") ? style.fill : style.color));
       const page = light(behind(e));
       return {
@@ -123,42 +138,50 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def classifier(folder):
-    """File, truth and predictions by row, and the number of plots."""
+    """File of a report, truth and predictions by row, and numbers of bars and points."""
     X, y = load_wine(return_X_y=True, as_frame=True)
     y = np.array(["Barolo", "Grignolino", "Barbera"])[y]
     train, test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=1)
+    test = test.reset_index(drop=True)
     model = EJOPClassifier(**QUICK).fit(train, y_train)
     methods = [{"name": "Euclid", "error": 0.05, "seconds": 0.01}, {"name": "EJOP", "error": 0.02}]
-    html = make_report(model, test, y_test, comparison=methods, title="Wine")
-    return written(folder, "classifier", html), y_test, model.predict(test), 5
+    html = make_report(
+        model, test, y_test, training=(train, y_train), comparison=methods, title="Wine"
+    )
+    drawn = {"after": 89, "before": 89, "calibration": None, "shares": 13}
+    return written(folder, "classifier", html), y_test, model.predict(test), drawn
 
 
 @pytest.fixture(scope="module")
 def regressor(folder):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(240, 4))
-    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=240)
-    model = EGOPRegressor(**QUICK).fit(X[:160], y[:160])
+    y = 1e5 * np.sin(2 * X[:, 0]) + 1e4 * rng.normal(size=240)
+    model = EGOPRegressor(random_state=0).fit(X[:160], y[:160])
     html = make_report(model, X[160:], y[160:])
-    return written(folder, "regressor", html), y[160:], model.predict(X[160:]), 6
+    drawn = {"after": 80, "before": 80, "fit": 80, "contributions": 320, "shares": 4}
+    return written(folder, "regressor", html), y[160:], model.predict(X[160:]), drawn
 
 
 @pytest.fixture(scope="module")
 def machines(folder):
-    """A table with text, gaps and long names, explained; and the values by row."""
+    """A table with text, gaps, rare classes and long names, in one line."""
     rng = np.random.default_rng(0)
     table = {
-        "sex": rng.choice(["female", "male"], 240),
-        "age": np.where(rng.random(240) < 0.1, np.nan, rng.normal(40, 10, 240)),
-        "a name of a column that is rather long": rng.choice(["a level, long as well", "b"], 240),
-        "class": rng.integers(1, 4, 240),
+        "sex": rng.choice(["female", "male"], 300),
+        "age": np.where(rng.random(300) < 0.1, np.nan, rng.normal(40, 10, 300)),
+        "a name of a column that is rather long": rng.choice(["a level, long as well", "b"], 300),
+        "class": rng.integers(1, 4, 300),
+        "remark": [f"free text {x}" for x in rng.random(300)],
     }
     X = pd.DataFrame(table)
-    y = np.where((X["sex"] == "male") * 2 - X["class"] + rng.normal(size=240) > -1, "yes", "no")
-    model = EJOPClassifier(random_state=0).fit(X[:120], y[:120])
-    rest = X[120:].reset_index(drop=True)
-    html = make_report(model, rest, y[120:])
-    return written(folder, "machines", html), y[120:], model.predict(rest), 5 + 4 + 1
+    score = (X["sex"] == "male") * 2 - X["class"] + rng.normal(size=300)
+    X["answer"] = np.where(score > 0.7, "a class that is rare", "no")
+    made = report(X, "answer")
+    rows = X.loc[made.held_out.astype(int)]
+    truth, answers = rows["answer"], pd.Series(made.model.predict(rows), rows.index)
+    drawn = {"after": 60, "before": 60, "contributions": 240, "calibration": None, "shares": 4}
+    return written(folder, "machines", made.html), truth, answers, drawn
 
 
 @pytest.fixture(scope="module")
@@ -254,6 +277,15 @@ class Watched:
                 assert found == expected
             assert sum(found for found, _ in plot["marks"]) > 0
 
+    def pictured(self, expected):
+        """The pictures of a report have their points and bars, within their frames."""
+        found = self.page.evaluate(PICTURED)
+        assert set(expected) == set(found)
+        for name, n in expected.items():
+            assert found[name]["marks"] == (n or found[name]["marks"]) > 0
+            assert found[name]["outside"] == 0
+            assert found[name]["width"] > 200
+
     def hover(self, selector, expected):
         """Put the pointer on a point and wait for the label that is expected of what it holds."""
         plot = self.page.locator(selector)
@@ -273,6 +305,18 @@ class Watched:
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= self.width
 
+    def point_at(self, selector):
+        """Put the pointer on a point of a report, or tap it, and read what is told of it."""
+        mark = self.page.locator(selector)
+        mark.scroll_into_view_if_needed()
+        self.page.wait_for_timeout(200)  # what is told goes away as the page moves
+        mark.dispatch_event("click" if self.width == PHONE else "pointerover")
+        tip = self.page.locator("#tip")
+        box = tip.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= self.width
+        return tip.text_content()
+
     def photograph(self, scheme):
         if folder := os.environ.get("EJOP_SCREENSHOTS"):
             Path(folder).mkdir(parents=True, exist_ok=True)
@@ -280,36 +324,63 @@ class Watched:
             self.page.screenshot(path=Path(folder) / name, full_page=True)
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(PHONE, "light"), (DESK, "dark")])
-@pytest.mark.parametrize("name", ["classifier", "regressor", "machines", "experiments"])
-def test_a_page_opens_from_disk(browser, request, name, width, scheme):
-    path, truth, answers, n_plots = request.getfixturevalue(name)
+SCREENS = pytest.mark.parametrize(("width", "scheme"), [(PHONE, "light"), (DESK, "dark")])
+
+
+def looked_at(watched, scheme):
+    """Legible in both themes, and photographed."""
+    for now in (scheme, OTHER[scheme]):
+        watched.turn(now)
+        watched.legible(now)
+        watched.photograph(now)
+
+
+@SCREENS
+def test_pages_of_tables_open_from_disk(browser, experiments, width, scheme):
+    path, *_, n_plots = experiments
     with Watched(browser, path, width, scheme) as watched:
         watched.drawn(n_plots)
-        for now in (scheme, OTHER[scheme]):
-            watched.turn(now)
-            watched.legible(now)
-            watched.photograph(now)
-        if name == "experiments":
-            watched.hover(".js-plotly-plot >> nth=0", str)
-        else:
-            real = name == "regressor"
-            kind, show = ("target", "{:.4g}".format) if real else ("class", str)
-
-            def label(held):
-                row, *said = held
-                assert said == [show(truth[row]), show(answers[row])]
-                return f"row {row}\n{kind} {said[0]}\npredicted {said[1]}"
-
-            watched.hover("#projection-after", label)
+        looked_at(watched, scheme)
+        watched.hover(".js-plotly-plot >> nth=0", str)
         assert watched.complaints == []
         assert watched.requests == []
+
+
+@SCREENS
+@pytest.mark.parametrize("name", ["classifier", "regressor", "machines"])
+def test_a_report_opens_from_disk(browser, request, name, width, scheme):
+    path, truth, answers, drawn = request.getfixturevalue(name)
+    with Watched(browser, path, width, scheme) as watched:
+        watched.pictured(drawn)
+        watched.page.locator("summary").last.click()  # folded away until then
+        assert watched.page.get_by_text("random_state").is_visible()
+        looked_at(watched, scheme)
+        told = watched.point_at("#after use >> nth=3")
+        row = int(re.match(r"row (\d+):", told)[1])
+        show = number if name == "regressor" else str
+        assert told == f"row {row}: true {show(truth[row])}, predicted {show(answers[row])}"
+        assert watched.complaints == []
+        assert watched.requests == []
+
+
+def test_a_report_shows_itself_in_a_frame(browser, folder, machines):
+    """As a notebook does."""
+    made = Report(machines[0].read_text(encoding="utf-8"), None, np.array([]))
+    page = f"<!doctype html><body>{made._repr_html_()}"
+    with Watched(browser, written(folder, "frame", page), DESK, "light") as watched:
+        frame = watched.page.frame_locator("iframe")
+        assert frame.get_by_text("The model is right on").is_visible()
+        assert frame.locator("#after use").count() == 60
+        assert watched.complaints == []
 
 
 def test_the_watch_is_awake(browser, folder):
     """The checks above would see a page that fetches, complains, overflows or whispers."""
     html = (
         "<!doctype html><body style='font-size: 8px; background: #fff; color: #ccc'>"
+        "<div class='plot' id='bad'><svg width='300' height='9'><rect class='frame' width='300' "
+        "height='9'/><use href='#s' x='400'/></svg></div><svg><circle id='s' r='3'/></svg>"
+        "<div class='shares'></div>"
         "<p style='width: 2000px'>small</p><img src='http://127.0.0.1:9/x.png'>"
         "<script>console.error('told'); throw new Error('thrown')</script>"
     )
@@ -318,6 +389,8 @@ def test_the_watch_is_awake(browser, folder):
         assert {"told", "thrown"} <= set(watched.complaints)
         with pytest.raises(AssertionError):
             watched.legible("light")
+        with pytest.raises(AssertionError):
+            watched.pictured({"bad": 1, "shares": None})
         word = watched.page.evaluate(WORDS)[0]
         assert word["pixels"] == 8
         assert word["contrast"] < 2

@@ -1258,13 +1258,13 @@ def test_a_method_that_fails_is_told(made, call, monkeypatch):
 def test_report_gets_rows_the_model_has_not_seen(made, call, tmp_path, monkeypatch):
     seen = {}
 
-    def write_report(path, model, X, y, *, title=None, comparison=None):
-        seen.update(model=model, X=X, y=y, title=title)
+    def write_report(path, model, X, y, *, training=None, title=None, comparison=None):
+        seen.update(model=model, X=X, y=y, title=title, training=training)
         Path(path).write_text("<html>")
 
-    fake = types.ModuleType("ejop.report")
+    fake = types.ModuleType("ejop.reports")
     fake.write_report = write_report
-    monkeypatch.setitem(sys.modules, "ejop.report", fake)
+    monkeypatch.setitem(sys.modules, "ejop.reports", fake)
     model, page = tmp_path / "m.skops", tmp_path / "r.html"
     train = made.folder / "train.csv"
     code, out, err = call("fit", train, "-t", "label", "-o", model, "--report", page, *QUICK)
@@ -1273,6 +1273,12 @@ def test_report_gets_rows_the_model_has_not_seen(made, call, tmp_path, monkeypat
     assert (page.read_text(), len(seen["y"]), len(seen["model"].rule_.rows_)) == ("<html>", 32, 127)
     assert seen["X"].columns.tolist() == ["a", "b", "colour", "member", "joined"]
     assert seen["title"] == "label in train.csv"
+    learned, y = seen["training"]
+    assert (len(learned), len(y), learned.columns.tolist()) == (127, 127, [*seen["X"].columns])
+    file = pd.read_csv(train)  # rows keep their numbers in the file
+    for rows in (learned, seen["X"]):
+        np.testing.assert_array_equal(rows["a"], file["a"][rows.index])
+    assert not set(learned.index) & set(seen["X"].index)
     page.unlink()
     code, out, err = call("report", model, train, "--out", page, "--json")
     assert code == 0, err

@@ -103,7 +103,7 @@ def test_every_public_name_is_in_the_reference():
     import ejop.functions
     import ejop.learners
     import ejop.plots
-    import ejop.report
+    import ejop.reports
     import ejop.theory
 
     text = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8")
@@ -116,7 +116,7 @@ def test_every_public_name_is_in_the_reference():
         ejop.functions,
         ejop.learners,
         ejop.plots,
-        ejop.report,
+        ejop.reports,
         ejop.theory,
     ):
         names = [name for name in module.__all__ if not name.startswith("_")]

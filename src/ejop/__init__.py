@@ -27,6 +27,7 @@ _HOMES = {
     "RadiusRule": "ejop.rules",
     "RidgeRule": "ejop.rules",
     "outer_product": "ejop.sums",
+    "report": "ejop.reports",
 }
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "importances",
     "initialize",
     "outer_product",
+    "report",
 ]
 
 

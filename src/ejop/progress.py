@@ -133,3 +133,10 @@ class _Line:
         if text:
             sys.stderr.write(text)
             sys.stderr.flush()
+
+
+def tell_step(name: str, what: str, verbose: int) -> None:
+    """Say on stderr, with ``verbose``, what is being done now."""
+    if verbose:
+        sys.stderr.write(f"{name}: {what}\n")
+        sys.stderr.flush()

@@ -287,6 +287,7 @@ class BatchedTraining(TrainingTable):
         held = np.zeros(len(self.wanted), dtype=bool)
         held[np.flatnonzero(self.wanted)[chosen]] = True
         X = joined(list(self._frames(held)))
+        X.index = np.flatnonzero(held)  # numbers of the rows in the file
         self.wanted = self.wanted & ~held
         self.y, y = self.y[~chosen], self.y[chosen]
         return X, y

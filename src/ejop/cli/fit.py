@@ -179,7 +179,7 @@ def judge(
         found = summary_of(model, score)
     if report is not None:
         with patient(PATIENCE), working("writing the report"):
-            write_page(report, model, *held)
+            write_page(report, model, *held, training=training)
         found["report"] = str(report)
     if plot is not None:
         with patient(PATIENCE), working("drawing"):

@@ -93,9 +93,8 @@ def hold_out(training: Any, seed: int) -> tuple[Any, Any]:
     """Take rows for the report out of the training rows, classes in their shares if possible."""
     from sklearn.model_selection import train_test_split
 
-    for name in ("jinja2", "plotly"):  # told before the long work
-        if importlib.util.find_spec(name) is None:
-            raise ModuleNotFoundError(f"a report needs {name}: pip install 'ejop[report]'")
+    if importlib.util.find_spec("jinja2") is None:  # told before the long work
+        raise ModuleNotFoundError("a report needs jinja2: pip install 'ejop[report]'")
     if hasattr(training, "put_aside"):
         X, y = training.put_aside(REPORT_SHARE)
         _tell_held(training, y)
@@ -133,15 +132,35 @@ def _read_comparison(path: Path) -> list[dict[str, Any]]:
 
 
 def write_page(
-    path: Path, model: Any, frame: Any, y: Any, title: str | None = None, comparison: Any = None
+    path: Path,
+    model: Any,
+    frame: Any,
+    y: Any,
+    *,
+    training: Any = None,
+    title: str | None = None,
+    comparison: Any = None,
 ) -> None:
-    """Write a report on rows of a table."""
+    """Write a report on rows of a table, which are called by their numbers in the file.
+
+    ``training`` is the table that was learned from, where it is in memory.
+    """
     from ejop.cli.training import told_by_us
-    from ejop.report import write_report
+    from ejop.columns import PreparedRows
+    from ejop.reports import write_report
 
     source = model.about["source"]
     title = title or f"{model.about['target']} in {source}"
+    learned = None
+    if training is not None and not isinstance(training.X, PreparedRows):
+        learned = model.matched(training.X), training.y
     with told_by_us(source):
         write_report(
-            path, model.predictor, model.matched(frame), y, title=title, comparison=comparison
+            path,
+            model.predictor,
+            model.matched(frame),
+            y,
+            training=learned,
+            title=title,
+            comparison=comparison,
         )

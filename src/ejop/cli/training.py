@@ -24,10 +24,15 @@ from ejop.cli.tables import (
     read_table,
     without_label_words,
 )
-from ejop.columns import TOLD, ColumnPreparer, NumberFormat, number_format, read_column
+from ejop.columns import (
+    TOLD,
+    ColumnPreparer,
+    NumberFormat,
+    few_for,
+    number_format,
+    read_column,
+)
 
-#: an integer target with at most so many values is a class
-MAX_CLASS_NUMBERS = 30
 #: a category of so many numbers and so few words may have been meant as a number
 MANY_NUMBERS, FEW_WORDS = 10, 3
 #: labels that are integers as they are written, whole numbers, and codes such as 01234
@@ -249,7 +254,7 @@ def _task(series: Any) -> tuple[str, str, str]:
     n_distinct = values.nunique()
     if not (values == values.round()).all():
         return "regression", "is a number with decimals", ""
-    if n_distinct <= MAX_CLASS_NUMBERS and 2 * n_distinct <= len(values):
+    if few_for(n_distinct, len(values)):
         why = f"has {counted(n_distinct, 'whole number')} as values"
         return "classification", why, "regression"
     return "regression", f"has {n_distinct:,} different values", "classification"

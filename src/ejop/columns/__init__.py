@@ -15,6 +15,7 @@ from ejop.columns._parsing import MISSING_WORDS, DateFormat, NumberFormat, numbe
 from ejop.columns._preparer import TOLD, ColumnPreparer
 from ejop.columns._sparse import SparseReducer
 from ejop.columns._tables import is_table, open_table, read_column, require_numbers
+from ejop.columns._targets import are_classes, few_for
 
 __all__ = [
     "MISSING_WORDS",
@@ -32,6 +33,8 @@ __all__ = [
     "PresenceColumn",
     "Skipped",
     "SparseReducer",
+    "are_classes",
+    "few_for",
     "is_table",
     "number_format",
     "open_table",

@@ -4,7 +4,7 @@ from ejop.explanation._changes import ROWS, ColumnChanges, column_changes
 from ejop.explanation._directions import Directions, Interactions, strengths_of
 from ejop.explanation._importances import FEWEST, GROUPS, Importances, deleted_groups
 from ejop.explanation._models import explain, importances
-from ejop.explanation._result import Explanation, number_of, shown_rows
+from ejop.explanation._result import Explanation, column_values, number_of, shown_rows
 from ejop.explanation._walks import ORDERS, contributions, feature_shares
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Importances",
     "Interactions",
     "column_changes",
+    "column_values",
     "contributions",
     "deleted_groups",
     "explain",

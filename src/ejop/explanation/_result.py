@@ -129,18 +129,32 @@ class Explanation:
 def shown_rows(X: Any, explanation: Explanation, levels: bool) -> NDArray | None:
     """Values of the columns as they were passed, to show; None where features are explained, or
     where they are not one value a column."""
-    if levels or sparse.issparse(X):
+    return None if levels else column_values(X, explanation.names, len(explanation))
+
+
+def column_values(X: Any, names: Sequence[str], n: int) -> NDArray | None:
+    """Values of the named columns of a table, or of all columns of an array, (n, n_names).
+
+    None where a table has no such column, and where an array has not as many.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from ejop.explanation import column_values
+    >>> column_values(pd.DataFrame({"a": [1], "b": ["x"]}), ["b"], 1)
+    array([['x']], dtype=object)
+    """
+    if sparse.issparse(X):
         return None
     if is_table(X):
-        names, series = open_table(X)
-        places = {name: number for number, name in enumerate(names)}
-        if any(name not in places for name in explanation.names):
+        known, series = open_table(X)
+        places = {name: number for number, name in enumerate(known)}
+        if any(name not in places for name in names):
             return None
-        columns = [series(places[name]).to_list() for name in explanation.names]
-        return np.array([*zip(*columns, strict=True)], dtype=object).reshape(len(explanation), -1)
+        columns = [series(places[name]).to_list() for name in names]
+        return np.array([*zip(*columns, strict=True)], dtype=object).reshape(n, -1)
     rows = np.asarray(to_host(X))
-    fits = rows.shape == (len(explanation), len(explanation.names))
-    return rows.astype(object) if fits else None
+    return rows.astype(object) if rows.shape == (n, len(names)) else None
 
 
 def number_of(output: Any, names: Sequence[Any]) -> int:

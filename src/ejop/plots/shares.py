@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ejop.explanation import FEWEST
+from ejop.explanation import FEWEST, Importances
 from ejop.plots.fitted import Fitted
 
 
@@ -26,6 +26,8 @@ class Shares:
     by_output : ndarray of shape (n_outputs, n) or None
         How the values divide among several outputs.
     outputs : list of str
+    refits : Importances or None
+        What the errors come from, where f was fitted again without groups of rows.
     """
 
     names: list[str]
@@ -33,6 +35,7 @@ class Shares:
     stderr: NDArray | None = None
     by_output: NDArray | None = None
     outputs: list[str] | None = None
+    refits: Importances | None = None
 
 
 def shares_of(source: Fitted, *, levels: bool = False) -> Shares:
@@ -73,16 +76,16 @@ def _of_changes(source: Fitted, levels: bool) -> Shares:
     by_output = changes.by_output() if changes.total > 0 and changes.squares.shape[1] > 1 else None
     names = None if by_output is None else source.output_names()
     values = changes.importances()
-    return Shares(
-        source.columns, values, _refitted_stderr(source.model, len(values)), by_output, names
-    )
+    refits = _refits(source.model, len(values))
+    stderr = None if refits is None else refits.stderr
+    return Shares(source.columns, values, stderr, by_output, names, refits)
 
 
-def _refitted_stderr(model: Any, width: int) -> NDArray | None:
-    """Standard errors that know that f was estimated; None of directions, and of very few rows."""
+def _refits(model: Any, width: int) -> Importances | None:
+    """Importances that know that f was estimated; None of directions, and of very few rows."""
     if len(model.rule_.function_.X_) < FEWEST or width != model.n_features_in_:
         return None
-    return model.importances().stderr
+    return model.importances()
 
 
 def _diagonal(source: Fitted) -> NDArray:
