@@ -48,6 +48,8 @@ class Learned:
 class MetricLearner(LinearMetricEstimator):
     """Base of the learners: subclasses implement ``_learn`` and declare their own parameters."""
 
+    components_in_order = False
+
     _parameter_constraints: dict = {
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
         "init": [StrOptions(set(STARTS)), "array-like", HasMethods(["fit", "transform"])],

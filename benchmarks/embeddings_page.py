@@ -1,0 +1,5 @@
+"""Page."""
+
+
+def page(lines: list) -> str:
+    return ""

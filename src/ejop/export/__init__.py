@@ -1,0 +1,19 @@
+"""Take the metric where the vectors live: FAISS, hnswlib, pgvector, ONNX, or a file of NumPy.
+
+Nothing of them is imported before it is asked for: ``pip install 'ejop[export]'``.
+"""
+
+from ejop.export._costs import Cost, costs
+from ejop.export._indexes import read_npz, to_faiss, to_hnswlib, to_npz
+from ejop.export._map import LinearMap, linear_map
+
+__all__ = [
+    "Cost",
+    "LinearMap",
+    "costs",
+    "linear_map",
+    "read_npz",
+    "to_faiss",
+    "to_hnswlib",
+    "to_npz",
+]
