@@ -175,30 +175,30 @@ class EmbeddingAdapter(LinearMetricEstimator):
         self._validate_params()
         self._forget()
         found = check_array(pairs, dtype=np.float64, allow_nd=True, ensure_min_samples=2)
-        same = column_or_1d(same)
-        if found.ndim != 3 or found.shape[1] != 2 or len(same) != len(found):
+        truth = column_or_1d(same)
+        if found.ndim != 3 or found.shape[1] != 2 or len(truth) != len(found):
             raise ValueError(
-                f"`pairs` has shape {found.shape} and `same` {same.shape}; (n_pairs, 2, n_features)"
+                f"`pairs` has shape {found.shape} and `same` {truth.shape}; (n_pairs, 2, n_features)"
                 " and (n_pairs,) were expected."
             )
-        if not np.isin(same, [0, 1]).all() or np.ptp(same.astype(float)) == 0:
+        if not np.isin(truth, [0, 1]).all() or np.ptp(truth.astype(float)) == 0:
             raise ValueError("`same` must hold true and false, or 1 and 0, and some of both.")
-        same = same.astype(bool)
+        truth = truth.astype(bool)
         ends = found.reshape(-1, found.shape[2])
         validate_data(self, ends)
         apart = found[:, 0] - found[:, 1]
 
         def learn(part: NDArray) -> NDArray | None:
-            if np.ptp(same[part].astype(int)) == 0:
+            if np.ptp(truth[part].astype(int)) == 0:
                 return None
             both = np.vstack([apart[part], -apart[part]])
             fitted = EGOP("ridge", step="analytic", random_state=0)
             fitted.tells_units = False
-            return fitted.fit(both, np.tile(same[part], 2).astype(float)).outer_product_
+            return fitted.fit(both, np.tile(truth[part], 2).astype(float)).outer_product_
 
         def judge(part: NDArray, L: NDArray) -> NDArray:
             far = np.linalg.norm(apart[part] @ L.T, axis=1)
-            return pairs_in_order(far, same[part])
+            return pairs_in_order(far, truth[part])
 
         rng = check_random_state(self.random_state)
         every = np.vstack([ends, self._more(unlabelled)])

@@ -149,7 +149,7 @@ def _leading(found: LinearMap, n_components: Any, last: Any) -> LinearMap:
         raise ValueError(
             f"`n_components`={n_components!r} must be a whole number, or None for all."
         )
-    if not 1 <= n_components <= n:
+    if not 1 <= int(n_components) <= n:
         raise ValueError(
             f"`n_components`={n_components} must lie between 1 and the number of directions of the "
             f"model, {n}."
@@ -179,17 +179,22 @@ def _part(step: Any) -> LinearMap:
     if not hasattr(step, "scale_rows"):
         L = step.components_
         return LinearMap(L, np.zeros(len(L)))
-    before = _chosen_columns(step)
+    return scaling_map(step).then(_scaled_part(step))
+
+
+def scaling_map(predictor: Any) -> LinearMap:
+    """How a predictor scales its columns, as a map; refused where that is not linear."""
+    before = _chosen_columns(predictor)
     try:
-        factors = slopes(step.scaler_)
+        factors = slopes(predictor.scaler_)
     except ValueError:
         raise ValueError(
-            f"scale={step.best_params_['scale']!r} of the model is not linear in the columns, so "
-            f"no matrix maps them; {_SCALED}, or fit with scale='standard'."
+            f"scale={predictor.best_params_['scale']!r} of the model is not linear in the columns, "
+            f"so no matrix maps them; {_SCALED}, or fit with scale='standard'."
         ) from None
-    d = step.components_.shape[1]
-    shift = scaled(step.scaler_, np.zeros((1, d)))[0]
-    return before.then(LinearMap(np.eye(d) * factors, shift)).then(_scaled_part(step))
+    d = before.n_components
+    shift = scaled(predictor.scaler_, np.zeros((1, d)))[0]
+    return before.then(LinearMap(np.eye(d) * factors, shift))
 
 
 def _scaled_part(step: Any) -> LinearMap:
