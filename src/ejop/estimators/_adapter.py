@@ -178,8 +178,8 @@ class EmbeddingAdapter(LinearMetricEstimator):
         truth = column_or_1d(same)
         if found.ndim != 3 or found.shape[1] != 2 or len(truth) != len(found):
             raise ValueError(
-                f"`pairs` has shape {found.shape} and `same` {truth.shape}; (n_pairs, 2, n_features)"
-                " and (n_pairs,) were expected."
+                f"`pairs` has shape {found.shape} and `same` {truth.shape}; (n_pairs, 2, "
+                "n_features) and (n_pairs,) were expected."
             )
         if not np.isin(truth, [0, 1]).all() or np.ptp(truth.astype(float)) == 0:
             raise ValueError("`same` must hold true and false, or 1 and 0, and some of both.")
