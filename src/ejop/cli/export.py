@@ -128,7 +128,7 @@ def _written(fitted: Any, to: str, out: Path, given: dict[str, Any]) -> None:
         "n_components": given.get("components"),
         "vectors": "scaled" if given.get("scaled") else "columns",
     }
-    half = {"float16": bool(given.get("float16"))}
+    half: dict[str, Any] = {"float16": bool(given.get("float16"))}
     if to == "faiss":
         kind = given.get("index", "Flat")
         exports.to_faiss(fitted, out, rows=given["rows"], index=kind, **half, **common)

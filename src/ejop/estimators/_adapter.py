@@ -249,13 +249,14 @@ class EmbeddingAdapter(LinearMetricEstimator):
 
     def _chosen(self, scores: NDArray) -> float:
         """The most careful share that is nearly best, of scores (n_shares, n_judged)."""
-        means, errors = scores.mean(1), np.full(len(scores), np.nan)
-        self.cv_results_ = {"shrinkage": np.array(SHRINKAGES), "mean_test_score": means}
-        self.cv_results_["std_error"] = errors
-        if scores.shape[1] < 2:  # too few labels to hold any out
+        n, root = scores.shape[1], np.sqrt(scores.shape[1])
+        few = n < 2  # labels too few to hold any out
+        means = np.full(len(scores), np.nan) if few else scores.mean(1)
+        errors = means if few else scores.std(axis=1, ddof=1) / root
+        names = ("shrinkage", "mean_test_score", "std_error")
+        self.cv_results_ = dict(zip(names, (np.array(SHRINKAGES), means, errors), strict=True))
+        if few:
             return SHRINKAGES[0]
-        root = np.sqrt(scores.shape[1])
-        errors[:] = scores.std(axis=1, ddof=1) / root
         behind = scores[means.argmax()] - scores
         return SHRINKAGES[int(np.argmax(behind.mean(1) <= GAIN * behind.std(1, ddof=1) / root))]
 

@@ -3,18 +3,17 @@
 Nothing of them is imported before it is asked for: ``pip install 'ejop[export]'``.
 """
 
-from ejop.export._costs import Cost, costs
+from ejop.export._costs import Storage, costs
 from ejop.export._indexes import read_npz, to_faiss, to_hnswlib, to_npz
 from ejop.export._map import LinearMap, linear_map
 from ejop.export._onnx import to_onnx
-from ejop.export._pgvector import quoted, to_pgvector
+from ejop.export._pgvector import to_pgvector
 
 __all__ = [
-    "Cost",
     "LinearMap",
+    "Storage",
     "costs",
     "linear_map",
-    "quoted",
     "read_npz",
     "to_faiss",
     "to_hnswlib",

@@ -18,7 +18,7 @@ SHARES = (1.0, 0.5, 0.25, 0.125)
 
 
 @dataclass(frozen=True)
-class Cost:
+class Storage:
     """What one way to store mapped rows takes and keeps.
 
     Attributes
@@ -51,7 +51,7 @@ def costs(
     n_neighbors: int = 10,
     max_queries: int = 500,
     random_state: int = 0,
-) -> list[Cost]:
+) -> list[Storage]:
     """Recall and bytes of fewer directions and of float16, measured on rows.
 
     Parameters
@@ -69,7 +69,7 @@ def costs(
 
     Returns
     -------
-    costs : list of Cost
+    costs : list of Storage
         For each rank float32 and float16; the latter only where float16 can hold the rows.
 
     Examples
@@ -109,7 +109,7 @@ def costs(
                 continue
             near = _others(kept.astype(np.float64), ask, n_neighbors)
             same = (near[:, :, None] == truth[:, None]).any(2).mean()
-            found.append(Cost(rank, kind, kept.itemsize * rank, float(same)))
+            found.append(Storage(rank, kind, kept.itemsize * rank, float(same)))
     return found
 
 

@@ -63,7 +63,7 @@ def to_onnx(
     >>> from ejop.export import to_onnx
     >>> model = to_onnx(EJOP().fit(*load_iris(return_X_y=True)), n_components=2)
     >>> [node.op_type for node in model.graph.node]
-    ['Gemm']
+    ['Gemm', 'Identity']
     """
     if what not in WHAT:
         raise ValueError(f"`what`={what!r} must be one of {', '.join(map(repr, WHAT))}.")

@@ -95,7 +95,7 @@ def quoted(name: str) -> str:
 
     Examples
     --------
-    >>> from ejop.export import quoted
+    >>> from ejop.export._pgvector import quoted
     >>> quoted('it"em')
     '"it""em"'
     """
