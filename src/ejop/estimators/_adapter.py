@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from ejop._sklearn import Interval, StrOptions
@@ -17,7 +16,7 @@ from ejop.estimators._ejop import EGOP, EJOP
 from ejop.estimators._linear import LinearMetricEstimator
 from ejop.executors.threads import computing
 from ejop.metric import eigh_descending
-from ejop.rows import as_labels, require_labels
+from ejop.rows import as_labels, class_numbers
 from ejop.sums import outer_product
 
 #: shares of the mean squared distance that stay Euclidean, the most careful first
@@ -129,14 +128,7 @@ class EmbeddingAdapter(LinearMetricEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         rows, y = validate_data(self, X, as_labels(y), dtype=np.float64, ensure_min_samples=2)
-        y = column_or_1d(y, warn=True)
-        require_labels(y)
-        check_classification_targets(y)
-        self.classes_, numbers = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"`y` has one class, {self.classes_[0]!r}; {type(self).__name__} needs two or more."
-            )
+        self.classes_, numbers = class_numbers(y, type(self).__name__)
         more, rng = self._more(unlabelled), check_random_state(self.random_state)
         where = _some(np.vstack([rows, more]), rng)
 

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedShuffleSplit
-from sklearn.utils import check_random_state, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from ejop._sklearn import WRAPPERS, HasMethods, Interval, StrOptions, with_callbacks
@@ -22,7 +21,7 @@ from ejop.executors.threads import computing
 from ejop.learners._initialize import STARTS, initialize
 from ejop.neighbors import nearest, vote
 from ejop.progress import fit_task
-from ejop.rows import as_labels, require_labels
+from ejop.rows import as_labels, class_numbers
 
 
 @dataclass
@@ -103,14 +102,7 @@ class MetricLearner(LinearMetricEstimator):
 
     def _labels(self, y: ArrayLike) -> NDArray:
         """Class numbers; settles ``classes_``."""
-        y = column_or_1d(y, warn=True)
-        require_labels(y)
-        check_classification_targets(y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"`y` has one class, {self.classes_[0]!r}; {type(self).__name__} needs two or more."
-            )
+        self.classes_, labels = class_numbers(y, type(self).__name__)
         return labels
 
     def _start(self, X: NDArray, y: NDArray, random_state: np.random.RandomState) -> NDArray:
