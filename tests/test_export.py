@@ -35,7 +35,9 @@ STORED, ASKED = DIGITS[:400], DIGITS[400:440]
 
 @pytest.fixture(scope="module")
 def metric():
-    return EJOP("ridge", softmax=False, power=0.5).fit(DIGITS[500:700], LABELS[500:700])
+    """With a mean and a scale before it, so that every map has an offset."""
+    model = make_pipeline(StandardScaler(), EJOP("ridge", softmax=False, power=0.5))
+    return model.fit(DIGITS[500:700], LABELS[500:700])
 
 
 @pytest.fixture(scope="module")
