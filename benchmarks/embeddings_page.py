@@ -151,7 +151,7 @@ def page(lines: list[Record]) -> str:
         "",
         f"Do the {NEAR} nearest rows agree with a new row's class, once a map is learned from a "
         "few labels? Measured and written by `python -m benchmarks.embeddings`; the method is "
-        "[`EmbeddingAdapter`](../vector_search.md).",
+        "`ejop.EmbeddingAdapter`.",
         "",
         f"Rows are reduced to {WIDTH} columns by their singular vectors, without labels and "
         f"without centring. A collection has {COLLECTION:,} rows (fewer where the set has fewer); "

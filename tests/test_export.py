@@ -468,6 +468,8 @@ def test_a_column_of_pgvector_finds_our_neighbours(metric, items, tmp_path, floa
     assert kept == 1 or (float16 and kept > 0.5)
     np.testing.assert_allclose([[d for _, d in one] for one in found], D, rtol=1e-2)
     later = [str(ASKED[0].tolist())]
+    (mapped,) = items.execute("SELECT ejop_map(%s)::real[]", later).fetchone()
+    np.testing.assert_allclose(mapped, linear_map(metric, 12)(ASKED[:1])[0], rtol=1e-3, atol=1e-3)
     items.execute('INSERT INTO "ejop items" VALUES (7000, %s), (7001, NULL)', later)
     assert items.execute(query, later).fetchone()[0] == 7000
     items.execute("SET enable_seqscan = off")
