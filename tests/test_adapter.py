@@ -154,3 +154,12 @@ def test_what_cannot_be_learned_from_is_refused(some, fit, message):
 def test_a_flat_function_is_euclidean():
     L = blended(np.zeros((3, 3)), np.diag([3.0, 2.0, 1.0]), 0.1, 0.5)
     np.testing.assert_allclose(L.T @ L, np.eye(3), atol=1e-12)
+
+
+def test_the_page_of_results_is_that_of_the_committed_lines():
+    benchmark = pytest.importorskip("benchmarks.embeddings", reason="a checkout has benchmarks")
+    from benchmarks.embeddings_page import page
+
+    lines = list(benchmark.read(benchmark.RESULTS).values())
+    assert len(lines) == len(benchmark.SETS) * len(benchmark.LABELS) * benchmark.DRAWS
+    assert benchmark.PAGE.read_text(encoding="utf-8") == page(lines)
