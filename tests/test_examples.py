@@ -100,6 +100,7 @@ def test_every_public_name_is_in_the_reference():
     import ejop.dask
     import ejop.datasets
     import ejop.experiments
+    import ejop.export
     import ejop.functions
     import ejop.learners
     import ejop.plots
@@ -113,6 +114,7 @@ def test_every_public_name_is_in_the_reference():
         ejop.dask,
         ejop.datasets,
         ejop.experiments,
+        ejop.export,
         ejop.functions,
         ejop.learners,
         ejop.plots,

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 
 from ejop.executors.threads import n_threads, stream
 
@@ -199,6 +201,24 @@ def require_labels(y: ArrayLike) -> None:
     labels = np.asarray(y)
     if labels.dtype == object:
         _refuse_missing(np.array([_is_missing(label) for label in labels.ravel()], dtype=bool))
+
+
+def class_numbers(y: ArrayLike, who: str) -> tuple[NDArray, NDArray]:
+    """Classes, and the number of each row's class; at least two classes are needed.
+
+    Examples
+    --------
+    >>> from ejop.rows import class_numbers
+    >>> class_numbers(["b", "a", "b"], "EJOP")
+    (array(['a', 'b'], dtype='<U1'), array([1, 0, 1]))
+    """
+    y = column_or_1d(y, warn=True)
+    require_labels(y)
+    check_classification_targets(y)
+    classes, numbers = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"`y` has one class, {classes[0]!r}; {who} needs two or more.")
+    return classes, numbers
 
 
 def _refuse_missing(missing: NDArray) -> None:

@@ -16,6 +16,7 @@ import typer
 from ejop import __version__
 from ejop.cli.compare import compare
 from ejop.cli.demo import bench, demo
+from ejop.cli.export import export
 from ejop.cli.fit import fit
 from ejop.cli.inspect import inspect
 from ejop.cli.mistakes import in_one_line, of_the_user, tell_fault
@@ -31,7 +32,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 data = typer.Typer(help="The data sets of the paper and a few others.", no_args_is_help=True)
-for command in (fit, predict, transform, explain, inspect, compare, report, demo, bench):
+for command in (
+    fit,
+    predict,
+    transform,
+    export,
+    explain,
+    inspect,
+    compare,
+    report,
+    demo,
+    bench,
+):
     app.command()(command)
 app.add_typer(data, name="data")
 app.command()(reproduce)

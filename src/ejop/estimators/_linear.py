@@ -22,6 +22,8 @@ class LinearMetricEstimator(
     """Base of estimators whose fitted state is a map ``components_`` L of shape (r, d)."""
 
     components_: NDArray
+    #: whether the first components are those that matter most
+    components_in_order = True
 
     def transform(self, X: ArrayLike) -> NDArray:
         """Map rows to the space whose Euclidean distance is the learned metric.

@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedShuffleSplit
-from sklearn.utils import check_random_state, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from ejop._sklearn import WRAPPERS, HasMethods, Interval, StrOptions, with_callbacks
@@ -25,7 +24,7 @@ from ejop.learners._initialize import STARTS, cut, initialize, initialize_each
 from ejop.learners._pull import USUAL_SHARE, Pull, PullTable, between, compact, folds, several
 from ejop.neighbors import nearest, vote
 from ejop.progress import fit_task, track
-from ejop.rows import as_labels, require_labels
+from ejop.rows import as_labels, class_numbers
 
 
 @dataclass
@@ -76,6 +75,8 @@ class MetricLearner(LinearMetricEstimator):
     pull_errors_ : dict
         With "auto", error on held-out rows by number of the start and its share.
     """
+
+    components_in_order = False
 
     _parameter_constraints: dict = {
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
@@ -231,14 +232,7 @@ class MetricLearner(LinearMetricEstimator):
 
     def _labels(self, y: ArrayLike) -> NDArray:
         """Class numbers; settles ``classes_``."""
-        y = column_or_1d(y, warn=True)
-        require_labels(y)
-        check_classification_targets(y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"`y` has one class, {self.classes_[0]!r}; {type(self).__name__} needs two or more."
-            )
+        self.classes_, labels = class_numbers(y, type(self).__name__)
         return labels
 
     def _start(self, X: NDArray, y: NDArray, random_state: np.random.RandomState) -> NDArray:
