@@ -43,7 +43,12 @@ sphinx_gallery_conf = {
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"/plot_",
     "ignore_pattern": r"^(cluster|digits|learners)\.py$",
+    "subsection_order": [
+        f"../examples/{group}" for group in ("tables", "explain", "vectors", "starts", "method")
+    ],
     "within_subsection_order": "FileNameSortKey",
+    "thumbnail_size": (560, 340),
+    "image_scrapers": ("matplotlib",),
     "doc_module": ("ejop",),
     "reference_url": {"ejop": None},
     "backreferences_dir": "api/backreferences",
