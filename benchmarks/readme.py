@@ -79,7 +79,7 @@ def row(runs: Runs, names: Iterable[str], peer: str, what: str, ours: str, title
     seconds = pairs(runs, names, peer, ours, "fit_cpu_seconds")
     mine = ((errors[:, 1] < errors[:, 0]) + (errors[:, 1] == errors[:, 0]) / 2).sum()
     it, our = (middle(errors[:, i], OFFSETS["error"]) for i in (0, 1))
-    times = short(middle(s, 0) for s in seconds.T) if len(seconds) else "-"
+    times = short(middle(np.maximum(s, 0.01), 0) for s in seconds.T) if len(seconds) else "-"
     return [
         title,
         what.format(len(errors)),

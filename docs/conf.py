@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 GENERATED = HERE / "_generated"
+sys.path.insert(0, str(HERE))  # the gallery finds its style by name
 
 project = "ejop"
 author = "The ejop developers"
@@ -48,7 +50,7 @@ sphinx_gallery_conf = {
     ],
     "within_subsection_order": "FileNameSortKey",
     "thumbnail_size": (560, 340),
-    "image_scrapers": ("matplotlib",),
+    "reset_modules": ("matplotlib", "gallery_style.reset"),
     "doc_module": ("ejop",),
     "reference_url": {"ejop": None},
     "backreferences_dir": "api/backreferences",
