@@ -14,7 +14,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
-from pathlib import Path
 
 import numpy as np
 
@@ -108,7 +107,7 @@ def of_many(name: str) -> list[str]:
 
 def of_columns(truth: Truth, peer: str) -> list[str]:
     """Importances: pairs of a column that matters and one that does not, in the wrong order."""
-    same = [t for t in truth.tables(("ours", peer))]
+    same = truth.tables(("ours", peer))
     wrong = 100 * (1 - np.array([[t[m]["auc"] for m in (peer, "ours")] for t in same]))
     fields = ("fit_cpu_seconds", "after_cpu_seconds")
     taken = np.array([[sum(t[m][f] for f in fields) for m in (peer, "ours")] for t in same])

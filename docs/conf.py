@@ -75,7 +75,8 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc", "sg_download_links"],
-    "pygments_light_style": "tango",
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
 }
 html_sidebars = {page: [] for page in ("index", "start", "idea", "contributing")}
 

@@ -14,8 +14,28 @@ import numpy as np
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 PRICES = {"Centre": 17.0, "Harbour": 14.0, "North": 11.0, "Hillside": 12.5, "Old Mill": 9.5}
 HEATING = ("gas", "district", "oil", "heat pump")
-WORDS = ("bright quiet spacious renovated near park school tram station garden fitted "
-         "kitchen cellar parking view family pets welcome immediately central").split()  # fmt: skip
+WORDS = [
+    "bright",
+    "quiet",
+    "spacious",
+    "renovated",
+    "near",
+    "park",
+    "school",
+    "tram",
+    "station",
+    "garden",
+    "fitted",
+    "kitchen",
+    "cellar",
+    "parking",
+    "view",
+    "family",
+    "pets",
+    "welcome",
+    "immediately",
+    "central",
+]
 ROWS = 400
 COLUMNS = "id;listed;district;size;built;floor;balcony;heating;remark"
 #: flats that are to let: a district that the table does not have, and a gap

@@ -18,7 +18,8 @@ X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.4, random_state=0)
 model = EGOPRegressor(random_state=0).fit(X_train, y_train)
 forest = RandomForestRegressor(300, random_state=0).fit(X_train, y_train)
-print(f"R2 of new people {model.score(X_test, y_test):.2f}, of a forest {forest.score(X_test, y_test):.2f}")
+ours, theirs = (each.score(X_test, y_test) for each in (model, forest))
+print(f"R2 of new people {ours:.2f}, of a forest {theirs:.2f}")
 
 # %%
 # What matters, with its standard errors: they come from fits without a tenth of the people each.

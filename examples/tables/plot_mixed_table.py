@@ -14,8 +14,9 @@ from ejop import EGOPRegressor
 from ejop.plots import ContributionDisplay, ImportanceDisplay
 
 flats = pd.read_csv("../flats.csv", sep=";").dropna(subset="rent")
-rent = flats.pop("rent").str.replace(r"[ €.]", "", regex=True).str.replace(",", ".").astype(float)
-flats.head(3).T
+rent = flats.pop("rent").str.replace(r"[ €.]", "", regex=True)
+rent = rent.str.replace(",", ".").astype(float)
+print(flats.head(3).T)
 
 # %%
 # The table is made up, so that the truth is known: size, its price in each district, the year of

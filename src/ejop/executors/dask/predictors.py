@@ -87,8 +87,8 @@ class DaskPredictor(OnCluster):
             )
         if isinstance(self.columns, ColumnPreparer):
             raise ValueError(
-                f"`columns`={self.columns!r} is not supported on a cluster, where rows are taken as "
-                f"numbers; prepare them before, {PREPARE}."
+                f"`columns`={self.columns!r} is not supported on a cluster, where rows are "
+                f"taken as numbers; prepare them before, {PREPARE}."
             )
         self._forget()
         chooses = make_rule(self.rule).chooses
