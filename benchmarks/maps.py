@@ -135,8 +135,8 @@ def page(records: Records) -> str:
         "Measured by `python -m benchmarks.maps --data DIR` and told by `--page`. Columns are "
         f"standardised, mapped, and the {NEIGHBORS} nearest training rows answer. Nothing is tuned "
         "for any method. Errors are in per cent: of wrong classes, or of unexplained variance for "
-        f"{', '.join(sorted(REAL))}. Training rows are {ROWS}, or 70 % where a set has fewer; the "
-        f"splits are those of number {listed(map(str, splits))} of the [predictor's page](predictor.md). "
+        f"{', '.join(sorted(REAL))}. Training rows are {ROWS}, or 70 % where a set has fewer; "
+        f"splits: {listed(map(str, splits))} of the [predictor's page](predictor.md). "
         "*plain* has no map and all columns. NCA is scikit-learn's, LMNN ours, EJOP is "
         '`EJOP("ridge")`, and `EGOP("ridge")` for real targets, which NCA and LMNN do not take.',
         "",

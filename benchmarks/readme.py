@@ -27,20 +27,20 @@ from benchmarks.predictor_page import OFFSETS, TITLES, Runs, markdown
 
 README = ROOT / "README.md"
 FLATS = [ROOT / "examples" / name for name in ("flats.csv", "new_flats.csv")]
-HEAD = ("instead of", "on", "error, it / ours", "seconds, it / ours", "ours is better on")
+HEAD = ("instead of", "for", "error %, it / ours", "seconds, it / ours", "ours is better on")
 PEERS = {
     "numbers": ("knn", "svm", "forest", "lightgbm", "xgboost", "xrfm"),
     "mixed": ("forest", "lightgbm", "catboost"),
 }
 #: maps before neighbours: name, how many columns they leave
 LINEAR = (("PCA", "5"), ("NCA", "5"), ("NCA", "all"), ("LMNN", "all"))
-LEAVES = {"5": "map to 5 columns for neighbours", "all": "map for neighbours"}
+LEAVES = {"5": "neighbours on 5 columns", "all": "neighbours on all columns"}
 #: the part of the results of explanations in which each ran beside ours
 SHARES = {"permutation": "truth", "TreeSHAP": "truth", "KernelSHAP": "kernel"}
 #: made-up tables of 28 columns, one that suits us and one that does not
 MANY = {
-    "multi-index": "predict, three directions of 28 columns, {:,} rows",
-    "checkerboard": "predict, a checkerboard of two of 28 columns, {:,} rows",
+    "multi-index": "three directions of 28 columns, {:,} rows",
+    "checkerboard": "a checkerboard in two of 28 columns, {:,} rows",
 }
 MANY_ROWS = 100_000
 
@@ -82,9 +82,9 @@ def row(runs: Runs, names: Iterable[str], peer: str, what: str, ours: str, title
     return [
         title,
         what.format(len(errors)),
-        f"{it:.1f} / {our:.1f} %",
+        f"{it:.1f} / {our:.1f}",
         times,
-        f"{mine:g} of {len(errors)} tables",
+        f"{mine:g} of {len(errors)}",
     ]
 
 
@@ -99,9 +99,9 @@ def of_many(name: str) -> list[str]:
     return [
         "LightGBM",
         MANY[name].format(MANY_ROWS),
-        " / ".join(f"{r['error']:.1f}" for r in both) + " %",
+        " / ".join(f"{r['error']:.1f}" for r in both),
         short(r["fit_cpu_seconds"] for r in both),
-        f"{int(both[1]['error'] < both[0]['error'])} of 1 table",
+        f"{int(both[1]['error'] < both[0]['error'])} of 1",
     ]
 
 
@@ -114,10 +114,10 @@ def of_columns(truth: Truth, peer: str) -> list[str]:
     mine = ((wrong[:, 1] < wrong[:, 0]) + (wrong[:, 1] == wrong[:, 0]) / 2).sum()
     return [
         peer,
-        "columns in order of importance",
-        f"{wrong[:, 0].mean():.1f} / {wrong[:, 1].mean():.1f} %",
+        "which columns matter, made-up tables",
+        f"{wrong[:, 0].mean():.1f} / {wrong[:, 1].mean():.1f}",
         short(taken.mean(0)),
-        f"{mine:g} of {len(same)} tables",
+        f"{mine:g} of {len(same)}",
     ]
 
 
@@ -127,11 +127,10 @@ def table() -> str:
     linear = Runs(maps.read(maps.RESULTS))
     classes = [name for name in NINE if linear.splits(name, "NCA 5")]
     lines = [
-        row(numbers, SETS, m, "predict, {} tables of numbers", "ours", TITLES[m])
-        for m in PEERS["numbers"]
+        row(numbers, SETS, m, "{} tables of numbers", "ours", TITLES[m]) for m in PEERS["numbers"]
     ]
     lines += [
-        row(text, MIXED, m, "predict, {} tables with text and gaps", "ours", TITLES[m])
+        row(text, MIXED, m, "{} tables with text and gaps", "ours", TITLES[m])
         for m in PEERS["mixed"]
     ]
     lines += [of_many(name) for name in MANY]

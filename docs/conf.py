@@ -26,7 +26,7 @@ extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "_generated", "results", "api/backreferences"]
+exclude_patterns = ["_build", "_generated", "results/theory", "api/backreferences"]
 templates_path = ["_templates"]
 default_role = "literal"
 
@@ -178,15 +178,15 @@ def performance(folder: Path) -> str:
 
 
 def results(folder: Path) -> str:
-    """All pages of a folder one after another, or a word where there are none."""
+    """A list of the pages of a folder, or a word where there are none."""
     pages = sorted(folder.glob("*.md"))
     if not pages:
         return (
             "The tables are not committed yet. `ejop reproduce` computes them, and "
             "`benchmarks/README.md` says how accuracy is measured."
         )
-    include = "```{{include}} results/{}\n:heading-offset: 1\n```"
-    return "\n\n".join(include.format(page.name) for page in pages)
+    places = [f"results/{page.stem}" for page in pages]
+    return "\n".join(["```{toctree}", ":maxdepth: 1", "", *places, "```"])
 
 
 def write_generated(app: Any) -> None:
@@ -210,7 +210,8 @@ def trim_blocks(app: Any, name: str, source: list[str]) -> None:
 def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool:
     """Leave out what scikit-learn's base classes bring: its own site documents it."""
     home = str(getattr(obj, "__module__", "") or "")
-    return skip or home.startswith("sklearn") or name.startswith(("set_", "get_params"))
+    theirs = home.startswith("sklearn") or name.startswith(("set_", "get_params"))
+    return skip or theirs or name == "shape"  # a word of every docstring, and no reference there
 
 
 def escape_signs(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

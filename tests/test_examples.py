@@ -169,7 +169,7 @@ def test_results_page_with_and_without_tables(tmp_path):
     conf = load("conf")
     assert "benchmarks/README.md" in conf.results(tmp_path)
     (tmp_path / "tables.md").write_text("# Tables\n")
-    assert "{include} results/tables.md" in conf.results(tmp_path)
+    assert "\nresults/tables\n" in conf.results(tmp_path)
 
 
 @pytest.mark.parametrize("estimator", [EJOP, EGOP])
@@ -214,3 +214,18 @@ def test_the_tables_of_the_readme_are_made_by_their_script(tmp_path):
     load("make_flats").write(tmp_path)
     for name in ("flats.csv", "new_flats.csv"):
         assert (tmp_path / name).read_bytes() == (ROOT / "examples" / name).read_bytes()
+
+
+def test_figures_beside_other_libraries_are_those_of_the_results():
+    """Decimals in the prose of a section stand in a page of results that the section links to."""
+    text = (ROOT / "docs" / "peers.md").read_text(encoding="utf-8")
+    text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    seen = 0
+    for part in text.split("\n## ")[1:]:
+        links = re.findall(r"\]\((results/\w+\.md)\)", part)
+        pages = "".join((ROOT / "docs" / link).read_text(encoding="utf-8") for link in links)
+        for figure, percent in re.findall(r"(\d+\.\d+)( %)?", part):
+            shown = f"{float(figure) / 100:.3f}" if percent else figure
+            assert re.search(rf"(?<!\d){shown}\b", pages), f"{figure} in {part.split()[0]}"
+            seen += 1
+    assert seen >= 7
