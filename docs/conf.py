@@ -66,6 +66,7 @@ html_title = "ejop"
 html_static_path = ["_static"]
 html_css_files = ["ejop.css"]
 html_show_sourcelink = False
+html_context = {"default_mode": "auto"}  # light or dark as the reader's system is
 html_math_renderer = "mathml"
 html_theme_options = {
     "navbar_align": "left",
@@ -207,11 +208,15 @@ def trim_blocks(app: Any, name: str, source: list[str]) -> None:
     source[0] = source[0].replace("\n\n```\n", "\n```\n")
 
 
+#: members of several classes that docstrings use as words: a reference would have to guess
+WORDS = {"n_groups", "shape"}
+
+
 def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool:
-    """Leave out what scikit-learn's base classes bring: its own site documents it."""
+    """Leave out what scikit-learn's base classes bring, which its own site documents, and words."""
     home = str(getattr(obj, "__module__", "") or "")
     theirs = home.startswith("sklearn") or name.startswith(("set_", "get_params"))
-    return skip or theirs or name == "shape"  # a word of every docstring, and no reference there
+    return skip or theirs or name in WORDS
 
 
 def escape_signs(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
