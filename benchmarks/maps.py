@@ -161,15 +161,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=os.environ.get("EJOP_DATA"))
     parser.add_argument("--splits", nargs="+", type=int, default=[0])
-    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--page", action="store_true", help=f"write {PAGE.name} and run nothing")
     options = parser.parse_args()
     if options.page:
-        PAGE.write_text(page(read(options.results)), encoding="utf-8")
+        text = page(read(RESULTS))
+        PAGE.write_text(text, encoding="utf-8")
         return
     if options.data is None:
         parser.error("--data names the folder of the data sets (extra/, paper/)")
-    done = read(options.results)
+    done = read(RESULTS)
     warm_up()
     for place in options.splits:
         for name in METHODS:
@@ -178,7 +178,7 @@ def main() -> None:
                 if job in done or not applies(name, data):
                     continue
                 record = run(split(options.data, data, place, ROWS), job, METHODS[name])
-                append(record, options.results)
+                append(record, RESULTS)
                 told = record.get("fault") or f"{record['error']:.2f}"
                 log(f"{data} split {place} {name}: {told} in {record.get('fit_seconds')} s")
 

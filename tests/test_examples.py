@@ -54,7 +54,7 @@ def test_example_runs(path, tmp_path, monkeypatch, pyplot, capsys):
         small = "cluster.py --rows 4000 --features 4 --parts 4 --queries 100 --reduction tiles"
         monkeypatch.setattr("sys.argv", small.split())
     if path.stem == "plot_many_rows":
-        text, n = re.subn(r"^ROWS = 6_000\b", "ROWS = 2_400", text, flags=re.M)
+        text, n = re.subn(r"^ROWS = 6_000\b", "ROWS = 3_000", text, flags=re.M)
         assert n == 1
     script = tmp_path / path.relative_to(ROOT)
     script.parent.mkdir(parents=True)

@@ -16,9 +16,7 @@ from sklearn.model_selection import train_test_split
 from ejop import EJOPClassifier
 from ejop.rules import RidgeRule
 
-X, y = make_classification(
-    1200, 8, n_informative=4, n_clusters_per_class=1, weights=[0.95], flip_y=0.02, random_state=3
-)
+X, y = make_classification(1200, 8, n_informative=4, weights=[0.95], flip_y=0.02, random_state=1)
 X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
 rule = RidgeRule(scoring="roc_auc")  # candidates are ranked by the order of the rows
 models = {
