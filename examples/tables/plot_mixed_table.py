@@ -16,11 +16,12 @@ from ejop.plots import ContributionDisplay, ImportanceDisplay
 flats = pd.read_csv("../flats.csv", sep=";").dropna(subset="rent")
 rent = flats.pop("rent").str.replace(r"[ €.]", "", regex=True)
 rent = rent.str.replace(",", ".").astype(float)
-print(flats.head(3).T)
+print(flats.drop(columns="remark").head(3).T)
 
 # %%
 # The table is made up, so that the truth is known: size, its price in each district, the year of
-# building and the balcony make the rent. Number and remark are left out, which is said.
+# building and the balcony make the rent. The number names the rows. The remark is free text, which
+# a model leaves out with a warning; here it is dropped before.
 
 flats = flats.set_index("id").drop(columns="remark")
 X_train, X_test, y_train, y_test = train_test_split(flats, rent, random_state=0)
