@@ -66,13 +66,13 @@ def draw(path: Path, found: dict[str, Any], scheme: str) -> None:
     colours = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
     with matplotlib.rc_context({**dict.fromkeys(colours, ink), "font.size": 10}):
         figure, axes = pyplot.subplots(
-            1, 3, figsize=(10, 3.5), layout="constrained", width_ratios=(1.15, 1, 1)
+            1, 3, figsize=(8.6, 3.3), layout="constrained", width_ratios=(1.15, 1, 1)
         )
         bars(axes[0], found["shares"], BLUE[scheme], ink)
         for ax, name in zip(axes[1:], ("before", "after"), strict=True):
             plane, score = found[name]
             points = rows(ax, plane, found["target"], colours_of(scheme))
-            title = f"{TITLES[name]}\nR² of the 10 nearest people: {score:.2f}"
+            title = f"{TITLES[name]}\n10 nearest people: R² {score:.2f}"
             ax.set_title(title, fontsize=10)
         figure.colorbar(points, ax=axes[2], label="disease a year later")
         for ax in axes:
@@ -95,8 +95,8 @@ def bars(ax: Any, shares: Any, colour: str, ink: str) -> None:
     names = [NAMES.get(name, name) for name in top["column"]]
     wide = 100 * np.array([top["importance"] - top["low"], top["high"] - top["importance"]])
     ax.barh(names, 100 * top["importance"], color=colour, xerr=wide, ecolor=ink, height=0.65)
-    ax.set_title("What matters, with its uncertainty", fontsize=10)
-    ax.set_xlabel("share of what changes the answer, %")
+    ax.set_title("What matters, and how surely", fontsize=10)
+    ax.set_xlabel("share of all change, %")
 
 
 def rows(ax: Any, plane: Any, target: Any, colours: Any) -> Any:
@@ -109,7 +109,7 @@ def rows(ax: Any, plane: Any, target: Any, colours: Any) -> Any:
 def save(figure: Any, path: Path) -> None:
     """A small file: 128 colours and no background of its own."""
     raw = BytesIO()
-    figure.savefig(raw, format="png", dpi=110, transparent=True)
+    figure.savefig(raw, format="png", dpi=130, transparent=True)
     image = Image.open(raw).quantize(128, method=Image.Quantize.FASTOCTREE)
     path.parent.mkdir(exist_ok=True)
     image.save(path, optimize=True)
