@@ -67,7 +67,7 @@ test-lowest: $(LOWEST)/.test ## the core's tests at the lowest versions that pyp
 reliability: $(VENV)/.test ## try what should not break it, and count that in docs/reliability.md
 	$(PYTEST) $(BIN)/python -m tests.reliability --write docs/reliability.md
 
-test-browser: $(VENV)/.test ## install chromium with apt-get where there is none, and open the pages in it
+test-browser: $(VENV)/.test docs ## build the site, install chromium with apt-get where there is none, and open the pages in it
 	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null \
 	  || command -v google-chrome > /dev/null \
 	  || { root=$$([ "$$(id -u)" = 0 ] || echo sudo); \

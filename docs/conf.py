@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 GENERATED = HERE / "_generated"
+sys.path.insert(0, str(HERE))  # the gallery finds its style by name
 
 project = "ejop"
 author = "The ejop developers"
@@ -24,7 +26,7 @@ extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "_generated", "results", "api/backreferences"]
+exclude_patterns = ["_build", "_generated", "results/theory", "api/backreferences"]
 templates_path = ["_templates"]
 default_role = "literal"
 
@@ -43,7 +45,12 @@ sphinx_gallery_conf = {
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"/plot_",
     "ignore_pattern": r"^(cluster|digits|learners)\.py$",
+    "subsection_order": [
+        f"../examples/{group}" for group in ("tables", "explain", "vectors", "starts", "method")
+    ],
     "within_subsection_order": "FileNameSortKey",
+    "thumbnail_size": (560, 340),
+    "reset_modules": ("matplotlib", "gallery_style.reset"),
     "doc_module": ("ejop",),
     "reference_url": {"ejop": None},
     "backreferences_dir": "api/backreferences",
@@ -59,6 +66,7 @@ html_title = "ejop"
 html_static_path = ["_static"]
 html_css_files = ["ejop.css"]
 html_show_sourcelink = False
+html_context = {"default_mode": "auto"}  # light or dark as the reader's system is
 html_math_renderer = "mathml"
 html_theme_options = {
     "navbar_align": "left",
@@ -68,7 +76,8 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc", "sg_download_links"],
-    "pygments_light_style": "tango",
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
 }
 html_sidebars = {page: [] for page in ("index", "start", "idea", "contributing")}
 
@@ -169,20 +178,16 @@ def performance(folder: Path) -> str:
     return "\n\n".join(parts) or "No results are committed yet."
 
 
-#: pages with a picture, which a page that is included itself would not find
-BY_HAND = {"suite.md"}
-
-
 def results(folder: Path) -> str:
-    """All pages of a folder one after another, or a word where there are none."""
-    pages = sorted(page for page in folder.glob("*.md") if page.name not in BY_HAND)
+    """A list of the pages of a folder, or a word where there are none."""
+    pages = sorted(folder.glob("*.md"))
     if not pages:
         return (
             "The tables are not committed yet. `ejop reproduce` computes them, and "
             "`benchmarks/README.md` says how accuracy is measured."
         )
-    include = "```{{include}} results/{}\n:heading-offset: 1\n```"
-    return "\n\n".join(include.format(page.name) for page in pages)
+    places = [f"results/{page.stem}" for page in pages]
+    return "\n".join(["```{toctree}", ":maxdepth: 1", "", *places, "```"])
 
 
 def write_generated(app: Any) -> None:
@@ -203,10 +208,15 @@ def trim_blocks(app: Any, name: str, source: list[str]) -> None:
     source[0] = source[0].replace("\n\n```\n", "\n```\n")
 
 
+#: members of several classes that docstrings use as words: a reference would have to guess
+WORDS = {"n_groups", "shape"}
+
+
 def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool:
-    """Leave out what scikit-learn's base classes bring: its own site documents it."""
+    """Leave out what scikit-learn's base classes bring, which its own site documents, and words."""
     home = str(getattr(obj, "__module__", "") or "")
-    return skip or home.startswith("sklearn") or name.startswith(("set_", "get_params"))
+    theirs = home.startswith("sklearn") or name.startswith(("set_", "get_params"))
+    return skip or theirs or name in WORDS
 
 
 def escape_signs(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Learn a metric on scikit-learn's digits, compare it with Euclid's, draw its spectrum.
+"""Learn a metric on scikit-learn's digits, compare it with Euclidean distance, draw its spectrum.
 
 Power of the metric and radius of the ball are chosen by three folds of the training rows: the
 metric of a fold has not seen the rows that judge it. The test rows are used once, at the end.
@@ -74,7 +74,7 @@ def _error(votes: NDArray, D: NDArray, train_y: NDArray, test_y: NDArray) -> flo
 
 
 def metrics(function: str | None, train: Rows, seed: int) -> tuple[dict[float, NDArray], Any]:
-    """One fit, and from it the linear map of every power; for no function, Euclid's."""
+    """One fit, and from it the linear map of every power; for no function, Euclidean distance."""
     if function is None:
         return {0.0: np.eye(train[0].shape[1])}, None
     est = EJOP(function, random_state=seed).fit(*train)
@@ -136,7 +136,7 @@ def print_table(results: dict[str | None, list[dict]]) -> None:
     wins = sum(m <= e for m, e in pairs)
     print(
         f"\nOn average EJOP errs on {ours:.2f} % of the test rows, {verdict} the {euclid:.2f} % of "
-        f"Euclid,\nand is at or below Euclid in {wins} of {len(pairs)} comparisons."
+        f"Euclidean\ndistance, and is at or below it in {wins} of {len(pairs)} comparisons."
     )
 
 

@@ -27,7 +27,7 @@ def error(model) -> float:
 
 print(f"{'metric':<18}{'5-NN error %':>13}{'iterations':>12}{'seconds':>9}")
 plain = 100 * (1 - KNeighborsClassifier(5).fit(Xa, ya).score(Xb, yb))
-print(f"{'Euclid':<18}{plain:>13.2f}{'-':>12}{'-':>9}")
+print(f"{'Euclidean':<18}{plain:>13.2f}{'-':>12}{'-':>9}")
 print(f"{'EJOP':<18}{error(start):>13.2f}{'-':>12}{'-':>9}")
 learners = {
     "ReliefF": ReliefF(),

@@ -587,7 +587,7 @@ NEW_ROWS: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str, bool]] = 
     "words for numbers": (lambda f: f.assign(a="tall"), "should hold numbers", True),
     "one word among numbers": (
         lambda f: f.assign(a=["tall", *f["a"].astype(str)[1:]]),
-        "should hold numbers, .* 'tall' is none",
+        "should hold numbers, .* 'tall' is not one",
         True,
     ),
     "infinite": (lambda f: f.assign(a=np.inf), "infinite", True),

@@ -396,3 +396,63 @@ def test_the_watch_is_awake(browser, folder):
         assert word["contrast"] < 2
         with pytest.raises(playwright.TimeoutError):
             watched.page.wait_for_selector(".hovertext", timeout=100)
+
+
+# the site of the documentation -----------------------------------------------------------------
+
+SITE = Path(__file__).resolve().parents[1] / "docs" / "_build" / "html"
+SITE_PAGES = (
+    "index",
+    "start",
+    "choosing",
+    "peers",
+    "auto_examples/index",
+    "auto_examples/tables/plot_first_table",
+    "api/ejop.EJOPClassifier",
+)
+
+#: what sticks out of the screen without a bar of its own to scroll it by, or is cut off
+STICKS_OUT = """() => [...document.querySelectorAll("pre, table, img, div.math")]
+  .filter(e => e.checkVisibility())
+  .filter(e => {
+    const scrolls = at => ["auto", "scroll"].includes(getComputedStyle(at).overflowX);
+    if (e.tagName === "PRE" && e.scrollWidth > e.clientWidth + 1 && !scrolls(e)) return true;
+    if (e.getBoundingClientRect().right <= innerWidth + 1) return false;
+    for (let at = e; at !== document.body; at = at.parentElement) if (scrolls(at)) return false;
+    return true;
+  })
+  .map(e => e.outerHTML.slice(0, 80))"""
+
+#: what nobody sees has no contrast
+FORGET_HIDDEN = """() => [...document.querySelectorAll("body *")]
+  .filter(e => e.isConnected && !e.checkVisibility({ opacityProperty: true }))
+  .forEach(e => e.remove())"""
+
+SIZES = """() => ["h1", "h2", "h3", "p"].map(kind => document.querySelector(`article ${kind}`))
+  .filter(e => e).map(e => parseFloat(getComputedStyle(e).fontSize))"""
+
+
+@pytest.mark.skipif(not SITE.is_dir(), reason="the site is not built: make docs")
+@pytest.mark.parametrize(("width", "scheme"), [(PHONE, "light"), (DESK, "dark")])
+@pytest.mark.parametrize("name", SITE_PAGES)
+def test_a_page_of_the_documentation(browser, name, width, scheme):
+    """Nothing wider than the screen, code that scrolls, contrast, and titles above headings."""
+    with Watched(browser, SITE / f"{name}.html", width, scheme) as watched:
+        page = watched.page
+        for now in (scheme, OTHER[scheme]):
+            watched.turn(now)
+            assert page.evaluate("document.documentElement.dataset.theme") == now
+            watched.photograph(now)
+        assert max(page.evaluate("[document.documentElement.scrollWidth, innerWidth]")) <= width + 1
+        assert page.evaluate(STICKS_OUT) == []
+        sizes = page.evaluate(SIZES)
+        assert sizes == sorted(set(sizes), reverse=True)
+        page.evaluate(FORGET_HIDDEN)
+        for now in (OTHER[scheme], scheme):
+            watched.turn(now)
+            page.wait_for_timeout(400)  # colours of buttons and links change slowly
+            words = page.evaluate(WORDS)
+            assert len(words) > 40
+            assert [w for w in words if w["contrast"] < 4.5] == []
+        assert watched.complaints == []
+        assert watched.requests == []

@@ -552,7 +552,7 @@ def test_words_where_numbers_were(made, call, tmp_path):
     code, _, err = call("predict", made.model, tmp_path / "new.csv")
     assert (code, err.count("\n")) == (1, 1)
     assert "error: column 'a' should hold numbers, as it did when the model was fitted" in err
-    assert "and 'tall' is none" in err
+    assert "and 'tall' is not one" in err
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def test_a_user_may_say_what_a_column_is():
     found = ColumnPreparer(kinds=kinds).fit(table)  # nothing is warned of: all was asked for
     assert [c.kind for c in found.columns_] == ["number", "category", "date"]
     with pytest.raises(
-        ValueError, match="`kinds` names the column 'a', and there is none; the col"
+        ValueError, match="`kinds` names 'a', which is not a column of the table; the col"
     ):
         ColumnPreparer(kinds={"a": "skip"}).fit(table)
     with pytest.raises(ValueError, match="`kinds` has 'text' for 't'; use one of number, category"):
@@ -454,7 +454,7 @@ def test_other_spellings_of_the_same_are_followed(fitted):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"age": ["forty"] * 5}, "column 'age' should hold numbers.*'forty' is none"),
+        ({"age": ["forty"] * 5}, "column 'age' should hold numbers.*'forty' is not one"),
         ({"age": [np.inf] * 5}, "column 'age' holds 5 infinite values, the first in row 0"),
         ({"age": [[1]] * 5}, "column 'age' should hold numbers"),
         ({"seen": [3.0] * 5}, "column 'seen' should hold dates"),

@@ -340,12 +340,12 @@ def test_references_on_one_worker_answer_the_same(client, monkeypatch):
         (
             lambda c: DaskEJOPClassifier(columns=ColumnPreparer(), client=c).fit(cut(X), cut(Y)),
             ValueError,
-            r"`columns`=ColumnPreparer\(\) is not there on a cluster.*map_partitions",
+            r"`columns`=ColumnPreparer\(\) is not supported on a cluster.*map_partitions",
         ),
         (
             lambda c: DaskEJOPClassifier(refit="train", client=c).fit(cut(X), cut(Y)),
             ValueError,
-            "`refit`='train' is not there on a cluster",
+            "`refit`='train' is not supported on a cluster",
         ),
         (
             lambda c: DaskEJOPClassifier(function="kernel", client=c).fit(cut(X), cut(Y)),

@@ -326,7 +326,7 @@ def _refuse(name: str, what: str, odd: Any) -> None:
     if len(odd):
         raise ValueError(
             f"column {name!r} should hold {what}, as it did when the model was fitted, and "
-            f"{str(odd[0])!r} is none; mend the value, or make it missing."
+            f"{str(odd[0])!r} is not one; mend the value, or make it missing."
         )
 
 

@@ -254,8 +254,8 @@ class ColumnPreparer(TransformerMixin, BaseEstimator):
                 )
             if name not in names:
                 raise ValueError(
-                    f"`kinds` names the column {name!r}, and there is none; the columns are "
-                    f"{_listed(names, 12)}."
+                    f"`kinds` names {name!r}, which is not a column of the table; the columns "
+                    f"are {_listed(names, 12)}."
                 )
 
     def _tell_skipped(self) -> None:

@@ -22,8 +22,8 @@ class ModelForm(Form):
     def __init__(self, function: Any, request: Request) -> None:
         if request.engine.on_device:
             raise ValueError(
-                f"`device` has no form of {function!r}; use function='kernel', 'ball', 'knn' or "
-                "'ridge', or device=None."
+                f"`function`={function!r} is not supported with a `device`; use function='kernel', "
+                "'ball', 'knn' or 'ridge', or device=None."
             )
         super().__init__(function, request)
         self.kind = np.dtype(np.float64)

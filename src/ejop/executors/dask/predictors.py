@@ -82,13 +82,13 @@ class DaskPredictor(OnCluster):
         """
         if self.refit == "train":
             raise ValueError(
-                "`refit`='train' is not there on a cluster, where held-out rows come from a "
+                "`refit`='train' is not supported on a cluster, where held-out rows come from a "
                 "sample; use refit=True or False."
             )
         if isinstance(self.columns, ColumnPreparer):
             raise ValueError(
-                f"`columns`={self.columns!r} is not there on a cluster, where rows are taken as "
-                f"numbers; prepare them before, {PREPARE}."
+                f"`columns`={self.columns!r} is not supported on a cluster, where rows are "
+                f"taken as numbers; prepare them before, {PREPARE}."
             )
         self._forget()
         chooses = make_rule(self.rule).chooses
@@ -228,7 +228,7 @@ class DaskPredictor(OnCluster):
         self._check_fitted()
         if sample_weight is not None:
             raise ValueError(
-                "`sample_weight` is not there on a cluster; use to_local().score(...)."
+                "`sample_weight` is not supported on a cluster; use to_local().score(...)."
             )
         X = check_rows(self, X, fitting=False)
         client = find_client(self.client)

@@ -1,6 +1,6 @@
 """
-How many directions matter?
-===========================
+A test of how many directions matter
+====================================
 
 Four answers to one question: the gap of the spectrum, cross-validation, the bootstrap, and a
 permutation test of "the directions beyond carry nothing".

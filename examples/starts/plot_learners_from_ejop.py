@@ -33,13 +33,13 @@ def learners(start):
 # %%
 # The same five random splits for all. The metric sees the training rows alone.
 
-errors = {name: [] for name in ("Euclid", "EJOP")}
+errors = {name: [] for name in ("Euclidean", "EJOP")}
 for seed in range(5):
     A, B, a, b = train_test_split(X, y, test_size=0.4, random_state=seed, stratify=y)
     scaler = StandardScaler().fit(A)
     A, B = scaler.transform(A), scaler.transform(B)
     start = EJOP(random_state=0).fit(A, a)
-    fitted = {"Euclid": None, "EJOP": start}
+    fitted = {"Euclidean": None, "EJOP": start}
     for name, pair in learners(start).items():
         for suffix, learner in zip(("", " from EJOP"), pair, strict=True):
             fitted[name + suffix] = learner.fit(A, a)
