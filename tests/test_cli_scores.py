@@ -18,6 +18,7 @@ from ejop.cli.models import load_model
 from ejop.cli.options import folded, say
 from ejop.cli.pictures import write_picture
 from ejop.cli.scores import of_classes, of_numbers, plain_score
+from ejop.cli.training import TrainingTable
 from ejop.progress import patient, track, working
 from ejop.rules import RidgeRule
 from ejop.rules._search import MachineSearch
@@ -299,3 +300,12 @@ def test_progress_moves_while_a_step_takes_long_and_goes_away(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     assert list(track(range(2), 2, None, "Fit", verbose=1)) == [0, 1]  # asked for: it stays
     assert re.search(r"Fit: 2/2 steps, .* 0.0 s left \n$", sys.stderr.getvalue())
+
+
+def test_a_word_among_numbers_is_pointed_out(capsys):
+    ages = [*map(str, range(20, 60)), "k.A."] * 5
+    frame = pd.DataFrame({"age": ages, "code": ["a", "b", "c", "d", "e"] * 41})
+    TrainingTable(frame, np.arange(205.0), "y", "regression").survey()
+    told = capsys.readouterr().err
+    assert "age: a category, since k.A. stands among its numbers; --missing k.A. would" in told
+    assert "code: a category, since" not in told
