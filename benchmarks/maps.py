@@ -28,9 +28,9 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.common import ROOT, log
 from benchmarks.predictor import append, read, run
 from benchmarks.predictor_data import NINE, REAL, split
-from benchmarks.predictor_methods import Fitted
 from benchmarks.predictor_page import ROWS, Records, Runs, listed, markdown, number, section
 from ejop import EGOP, EJOP
+from ejop.experiments.suite.peers import FittedMethod
 from ejop.learners import LMNN
 
 RESULTS = Path(__file__).parent / "results" / "maps.jsonl"
@@ -56,13 +56,13 @@ MAPS = {
 OF_CLASSES = {"NCA", "LMNN"}
 
 
-def fitted(name: str, rank: int | None, A: NDArray, y: NDArray, real: bool) -> Fitted:
+def fitted(name: str, rank: int | None, A: NDArray, y: NDArray, real: bool) -> FittedMethod:
     """Scaler, map and neighbours; the name "plain" has no map."""
     steps = [StandardScaler()]
     if name != "plain":
         steps.append(MAPS[name](rank, real))
     last = (KNeighborsRegressor if real else KNeighborsClassifier)(NEIGHBORS)
-    return Fitted(make_pipeline(*steps, last).fit(A, y), {})
+    return FittedMethod(make_pipeline(*steps, last).fit(A, y), {})
 
 
 def method(name: str, rank: int | None) -> str:
