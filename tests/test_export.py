@@ -316,7 +316,7 @@ def test_hnswlib_finds_our_neighbours_and_its_map_lies_beside_it(metric, tmp_pat
     index = hnswlib.Index(space="l2", dim=16)
     index.load_index(str(tmp_path / "i.bin"))
     index.set_ef(100)
-    queries = read_npz(tmp_path / "i.npz")(ASKED)
+    queries = read_npz(tmp_path / "i.bin.npz")(ASKED)
     found, squares = index.knn_query(queries, 10)
     D, near = ours(metric, r=16)
     assert (found == near).mean() > 0.98
