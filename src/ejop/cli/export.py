@@ -87,7 +87,8 @@ def export(
     }
     given = {k: value for k, value in given.items() if value is not None and value is not False}
     _check(to, given)
-    check_files(read=[model, rows], written=[out])
+    beside = Path(f"{out}.npz") if to == "hnswlib" else None
+    check_files(read=[model, rows], written=[out, beside])
     frame = None
     if rows is None:
         from ejop.cli.models import load_model
@@ -100,7 +101,7 @@ def export(
         new = NewRows.read(model, rows, None, reading, None)
         fitted, frame = new.predictor, new.X
     _written(fitted, to, out, {**given, "rows": frame})
-    say(f"wrote {out}")
+    say(f"wrote {out}" if beside is None else f"wrote {out} and {beside}, the map for queries")
     if frame is not None:
         _tell_costs(fitted, frame, components, float16)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def to_hnswlib(
     """An hnswlib index of mapped rows, and the map for queries.
 
     hnswlib maps nothing itself: queries are mapped by ``linear_map(estimator, ...)``, or by the
-    file that is written beside the index, of the same name with the ending ``.npz``.
+    file that is written beside the index: for ``rows.bin`` it is ``rows.bin.npz``.
 
     Parameters
     ----------
@@ -130,7 +131,7 @@ def to_hnswlib(
         Of space "l2", with row numbers for labels.
     """
     check_target(path, (".bin", ".hnsw"))
-    beside = None if path is None else Path(path).with_suffix(".npz")
+    beside = None if path is None else Path(f"{os.fspath(path)}.npz")
     check_target(beside, (".npz",))
     hnswlib = package("hnswlib", "hnswlib", "hnswlib")
     found = linear_map(estimator, n_components, vectors=vectors)

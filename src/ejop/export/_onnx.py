@@ -152,7 +152,7 @@ def _predictor(graph: Graph, predictor: Any, vectors: str) -> int:
     """Add a predictor; the features of its rows are returned."""
     if not isinstance(predictor, LinearMetricEstimator) or not hasattr(predictor, "scale_rows"):
         raise ValueError(
-            f"{type(predictor).__name__} does not predict; use what='map', or pass a fitted "
+            f"{type(predictor).__name__} does not predict; export the map alone, or pass a fitted "
             "EJOPClassifier or EGOPRegressor."
         )
     whole = linear_map(predictor, vectors=vectors)  # what it refuses is refused
@@ -170,7 +170,7 @@ def _predictor(graph: Graph, predictor: Any, vectors: str) -> int:
     else:
         raise ValueError(
             f"rule={rule!r} has no operators of ONNX here; use rule='knn' with uniform weights, or "
-            "rule='ridge' with scale='standard', or export what='map'."
+            "rule='ridge' with scale='standard', or export the map alone."
         )
     if not isinstance(predictor, ClassifierMixin):
         flat = predictor.rule_.targets_.shape[1] == 1
@@ -228,12 +228,12 @@ def _machines(graph: Graph, rows: str, rule: Any) -> str:
     """The mean of kernel machines at scaled rows."""
     function = rule.function_
     if rule.kind_ == "labels":
-        raise ValueError("several labels a row are not exported; use what='map'.")
+        raise ValueError("several labels a row are not exported; export the map alone.")
     curved = [member for member in function.members_ if member.preparation != "plain"]
     if curved:
         raise ValueError(
             f"{len(curved)} of {len(function.members_)} kernel machines see columns by their ranks,"
-            " for which ONNX has no operator; fit with scale='standard', or use what='map'."
+            " for which ONNX has no operator; fit with scale='standard', or export the map alone."
         )
     total = None
     for member in function.members_:
