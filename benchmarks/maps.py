@@ -160,7 +160,7 @@ def warm_up() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=os.environ.get("EJOP_DATA"))
-    parser.add_argument("--splits", nargs="+", type=int, default=[0])
+    parser.add_argument("--splits", nargs="+", type=int, default=[0, 1])
     parser.add_argument("--page", action="store_true", help=f"write {PAGE.name} and run nothing")
     options = parser.parse_args()
     if options.page:
