@@ -178,7 +178,9 @@ def test_transform_explain_inspect(made, call):
     assert np.isfinite(found.to_numpy()).all()
     code, out, err = call("explain", made.model, made.new, "--row", 17)
     assert code == 0, err
-    assert re.search(r"row 17: label = (yes|no); probability 0\.\d+, and 0\.\d+ for the", out)
+    assert re.search(
+        r"row 17: label = (yes|no) with probability 0\.\d+; a row of average .* 0\.\d+", out
+    )
     assert all(name in out for name in ("colour", "member", " a ", " b "))
     code, out, err = call("inspect", made.model)
     assert code == 0, err

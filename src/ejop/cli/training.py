@@ -300,8 +300,8 @@ def real_values(series: Any, *, told: bool = False) -> NDArray:
         odd = next((x for x, v in zip(cells.levels, found, strict=True) if np.isnan(v)), None)
         if odd is not None:
             raise ValueError(
-                f"column {series.name!r} should hold numbers, and {odd!r} is none; mend it, or use "
-                "--task classification"
+                f"column {series.name!r} should hold numbers, and {odd!r} is not one; mend it, or "
+                "use --task classification"
             )
         if told and form.in_words():
             say(f"{series.name}: read as numbers {form.in_words()}")

@@ -174,10 +174,9 @@ def explain(
         show_json({"row": row, **marked, **told})
     elif out is None:
         name = "" if new.id is None else f" ({new.id} {_value(called)})"
-        what = "probability " if new.classes else ""
-        title = f"row {row}{name}: {new.about['target']} = {_value(predictions[0])}; {what}"
-        title += f"{answer:.4g}, and {base:.4g} for the average row"
-        tell(title)
+        what = f" with probability {answer:.4g}" if new.classes else ""
+        title = f"row {row}{name}: {new.about['target']} = {_value(predictions[0])}{what}"
+        tell(f"{title}; a row of average values gets {base:.4g}")
         lines = [(c, v, f"{s:+.4g}") for c, v, s in table.itertuples(index=False)]
         show_table(["column", "value", "adds"], lines)
 
@@ -303,7 +302,7 @@ class NewRows:
     def take(self, row: int, path: Path) -> None:
         """Keep one row."""
         if row >= len(self.frame):
-            raise ValueError(f"--row {row} is not there: {path} has rows 0 to {len(self.X) - 1}")
+            raise ValueError(f"--row {row} does not exist: {path} has rows 0 to {len(self.X) - 1}")
         self.frame, self.X = self.frame.iloc[[row]], self.X.iloc[[row]]
 
     @contextmanager
