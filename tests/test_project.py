@@ -83,14 +83,14 @@ def test_every_part_of_the_package_is_released():
     wheel = [name.removeprefix("src/") for name in files_of("src")]
     info = "ejop-1.dist-info/licenses/LICENSE"
     assert wrong_with_sdist(sdist) == wrong_with_wheel([*wheel, info]) == []
-    needed = {"report/report.html.j2", "report/style.css", "report/script.js", "py.typed"}
+    needed = {"reports/report.html.j2", "reports/style.css", "reports/script.js", "py.typed"}
     assert {f"ejop/{name}" for name in needed} <= set(wheel)
     assert wrong_with_sdist([*sdist, "ejop-1/docs/README.md"]) == [
         "docs/README.md should not be there"
     ]
     without = [name for name in wheel if not name.endswith(".j2")]
     assert wrong_with_wheel(without) == [
-        "ejop/report/report.html.j2 is missing",
+        "ejop/reports/report.html.j2 is missing",
         "no LICENSE",
     ]
 

@@ -38,7 +38,7 @@ from ejop.reports._directions import axes_of, directions, turned
 from ejop.reports._evidence import Given, gather
 from ejop.reports._groups import class_lines, confusion, odd_rows, rare_words, target_parts
 from ejop.reports._pictures import Axis, fit_plot, importance_bars, projections
-from ejop.reports._rivals import Score, r2_with_interval, scores, share_with_interval
+from ejop.reports._rivals import RivalScore, r2_with_interval, scores, share_with_interval
 from ejop.reports._trust import calibration, calibration_words, coverage_words
 from ejop.reports._verdict import headline, is_poor, sentences
 
@@ -230,7 +230,7 @@ def test_a_good_model_is_not(people_html):
 
 
 def score(kind, value, chance, auc=None):
-    return Score(kind, "always “a”" if kind == "rule" else kind, value, 0, 1, 0.5, auc, chance)
+    return RivalScore(kind, "always “a”" if kind == "rule" else kind, value, 0, 1, 0.5, auc, chance)
 
 
 def test_words_follow_the_scores(found):

@@ -231,10 +231,11 @@ def _refuse_missing(missing: NDArray) -> None:
 
 def require_targets(y: Any) -> None:
     """Refuse real targets that are missing or infinite."""
+    y = np.asarray(y)
     if np.iscomplexobj(y):
         return
     try:
-        values = np.asarray(y, dtype=np.float64)
+        values = y.astype(np.float64)
     except (TypeError, ValueError):  # no numbers at all, which later checks tell of
         return
     if not values.size or values.ndim == 0:

@@ -22,7 +22,7 @@ DOUBT = 0.05
 
 
 @dataclass(frozen=True)
-class Score:
+class RivalScore:
     """How a method did on the rows.
 
     Attributes
@@ -54,7 +54,7 @@ class Score:
         return not self.chance < DOUBT
 
 
-def scores(evidence: Evidence) -> list[Score]:
+def scores(evidence: Evidence) -> list[RivalScore]:
     """Of the model first, then of its rivals, as far as rows are known that they can learn from."""
     judge = _judged_numbers if evidence.regression else _judged_classes
     mine = evidence.answers
@@ -93,11 +93,11 @@ def _rivals(e: Evidence, learned: LearnedRows) -> list[tuple[str, str, NDArray, 
 
 def _judged_classes(
     e: Evidence, kind: str, name: str, answers: NDArray, chances: NDArray | None
-) -> Score:
+) -> RivalScore:
     right = answers == e.y
     value, low, high = share_with_interval(int(right.sum()), len(right))
     recall = float(np.mean([right[e.y == c].mean() for c in np.unique(e.y)]))
-    return Score(kind, name, value, low, high, recall, _auc(e, chances))
+    return RivalScore(kind, name, value, low, high, recall, _auc(e, chances))
 
 
 def _auc(e: Evidence, chances: NDArray | None) -> float | None:
@@ -128,10 +128,10 @@ def share_with_interval(n: int, total: int) -> tuple[float, float, float]:
 
 def _judged_numbers(
     e: Evidence, kind: str, name: str, answers: NDArray, chances: NDArray | None
-) -> Score:
+) -> RivalScore:
     y, found = e.y.astype(np.float64), answers.astype(np.float64)
     value, low, high = r2_with_interval(y, found)
-    return Score(kind, name, value, low, high, float(np.abs(found - y).mean()))
+    return RivalScore(kind, name, value, low, high, float(np.abs(found - y).mean()))
 
 
 def r2_with_interval(y: NDArray, answers: NDArray) -> tuple[float, float, float]:

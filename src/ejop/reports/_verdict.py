@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from ejop.reports._evidence import Evidence
-from ejop.reports._rivals import COVERAGE, Score
+from ejop.reports._rivals import COVERAGE, RivalScore
 from ejop.reports._words import counted, listed, number, percent
 
 #: area under the curve from which probabilities are worth something though answers are not
 ORDERS = 0.6
 
 
-def headline(e: Evidence, found: Sequence[Score]) -> str:
+def headline(e: Evidence, found: Sequence[RivalScore]) -> str:
     """How good the model is, in one sentence."""
     mine = found[0]
     rows = counted(len(e.y), "row")
@@ -28,20 +28,20 @@ def headline(e: Evidence, found: Sequence[Score]) -> str:
     return f"The model is right on {percent(mine.value)} of {which} ({_between(e, mine)})."
 
 
-def _between(e: Evidence, score: Score) -> str:
+def _between(e: Evidence, score: RivalScore) -> str:
     """The interval, and of R^2 the value before it."""
     text = percent if not e.regression else "{:.3f}".format
     value = f"{text(score.value)}, " if e.regression else ""
     return f"{value}{percent(COVERAGE, 0)} interval {text(score.low)} to {text(score.high)}"
 
 
-def is_poor(found: Sequence[Score]) -> bool:
+def is_poor(found: Sequence[RivalScore]) -> bool:
     """Whether the model is no better than always giving the same answer."""
     rule = next((score for score in found if score.kind == "rule"), None)
     return rule is not None and (rule.doubtful or rule.value >= found[0].value)
 
 
-def sentences(e: Evidence, found: Sequence[Score]) -> list[tuple[str, bool]]:
+def sentences(e: Evidence, found: Sequence[RivalScore]) -> list[tuple[str, bool]]:
     """What follows the headline; whether each is a warning."""
     said = [(_caution(e), True)]
     said += [(_against_rule(e, found), is_poor(found))]
@@ -65,7 +65,7 @@ def _caution(e: Evidence) -> str:
     )
 
 
-def _against_rule(e: Evidence, found: Sequence[Score]) -> str:
+def _against_rule(e: Evidence, found: Sequence[RivalScore]) -> str:
     rule = next((score for score in found if score.kind == "rule"), None)
     if rule is None or not np.isfinite(found[0].value):
         return ""
@@ -94,7 +94,7 @@ def _against_rule(e: Evidence, found: Sequence[Score]) -> str:
     return words
 
 
-def _against_others(e: Evidence, found: Sequence[Score]) -> str:
+def _against_others(e: Evidence, found: Sequence[RivalScore]) -> str:
     """Forest and near rows: better, worse, or not to be told apart."""
     groups: dict[str, list[str]] = {"worse": [], "better": [], "alike": []}
     names = {"forest": "a random forest", "near": "the nearest rows by plain distance"}
@@ -134,7 +134,7 @@ def _unused(e: Evidence) -> str:
     )
 
 
-def how_it_answers(e: Evidence, found: Sequence[Score]) -> list[str]:
+def how_it_answers(e: Evidence, found: Sequence[RivalScore]) -> list[str]:
     """What the model is and how the table of scores came about."""
     model = e.source.model
     n = None if e.learned is None else e.learned.n_all
@@ -168,7 +168,7 @@ def how_it_answers(e: Evidence, found: Sequence[Score]) -> list[str]:
 # tables -------------------------------------------------------------------------------------
 
 
-def score_table(e: Evidence, found: Sequence[Score]) -> dict[str, Any]:
+def score_table(e: Evidence, found: Sequence[RivalScore]) -> dict[str, Any]:
     """Head and lines of the table of scores, and where each interval lies in a common span."""
     head = ["R²", "mean error"] if e.regression else ["right", "by class"]
     auc = any(score.auc is not None for score in found)
