@@ -209,7 +209,7 @@ def trim_blocks(app: Any, name: str, source: list[str]) -> None:
 
 
 #: members of several classes that docstrings use as words: a reference would have to guess
-WORDS = {"n_groups", "shape"}
+WORDS = {"n_features", "n_groups", "shape"}
 
 
 def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool:
