@@ -616,8 +616,12 @@ def test_a_table_of_levels_alone_is_learned_from():
 
 
 def test_only_numbers_where_that_is_asked_for():
-    with pytest.raises(ValueError, match=r"could not convert|Unable to convert|sex"):
-        EJOPClassifier(columns="numbers").fit(mixed(), target(mixed()))
+    table, y = mixed(), target(mixed())
+    with pytest.raises(ValueError, match=r"column 'sex' of `X` holds .* use columns='auto'"):
+        EJOPClassifier(columns="numbers").fit(table, y)
+    times = pd.DataFrame({"a": np.arange(len(y)), "seen": pd.Timestamp("2024-01-01")})
+    with pytest.raises(ValueError, match="column 'seen' of `X` holds datetime"):
+        EJOPClassifier(columns="numbers").fit(times, y)
 
 
 def test_a_preparer_with_settings_is_cloned_and_used():

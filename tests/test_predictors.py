@@ -521,7 +521,7 @@ def test_names_are_listed_without_computing_importances(wine, fitted, rule, monk
     assert {"feature_importances_", "plan_", "predict_proba", "kneighbors"} <= set(names)
     assert "feature_importances_" not in dir(clone(model))
     model._repr_html_()
-    assert len(asked) == 1  # shown once
+    assert len(asked) <= 1  # scikit-learn 1.9 shows them, and asks once
 
 
 def test_plain_distance_wins_unless_it_is_beaten_by_half_a_standard_error():

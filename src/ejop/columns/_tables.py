@@ -153,8 +153,8 @@ def n_rows(X: Any) -> int:
     return int(X.num_rows if hasattr(X, "num_rows") else len(X))
 
 
-def require_numbers(X: Any, who: str) -> None:
-    """Refuse a table with other columns than numbers, and name the remedy."""
+def require_numbers(X: Any, who: str, remedy: str) -> None:
+    """Refuse a table with other columns than numbers, and say what to do."""
     import narwhals.stable.v2 as nw
 
     names, series = open_table(X)
@@ -162,9 +162,8 @@ def require_numbers(X: Any, who: str) -> None:
         kind = series(j).dtype
         if not kind.is_numeric() and kind != nw.Boolean and not _are_numbers(series(j)):
             raise ValueError(
-                f"column {name!r} of `X` holds {str(kind).lower()}, and {who} takes numbers; put "
-                "ejop.columns.ColumnPreparer() before it in a pipeline, or use EJOPClassifier or "
-                "EGOPRegressor, which prepare columns."
+                f"column {name!r} of `X` holds {str(kind).lower()}, and {who} takes numbers; "
+                f"{remedy}."
             )
 
 

@@ -235,7 +235,12 @@ class OuterProductEstimator(LinearMetricEstimator):
     def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[NDArray, NDArray]:
         """Rows and targets as arrays, of one length and finite."""
         if is_table(X):
-            require_numbers(X, type(self).__name__)
+            require_numbers(
+                X,
+                type(self).__name__,
+                "put ejop.columns.ColumnPreparer() before it in a pipeline, or use EJOPClassifier "
+                "or EGOPRegressor, which prepare columns",
+            )
         return validate_data(
             self,
             X,

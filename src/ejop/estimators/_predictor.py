@@ -27,7 +27,14 @@ from ejop._sklearn import (
 )
 from ejop.absent import Absent
 from ejop.arrays import to_host
-from ejop.columns import ColumnPreparer, PreparedRows, SparseReducer, is_table, open_table
+from ejop.columns import (
+    ColumnPreparer,
+    PreparedRows,
+    SparseReducer,
+    is_table,
+    open_table,
+    require_numbers,
+)
 from ejop.estimators._answering import KINDS, PREDICTED, FittedPredictor, Pair
 from ejop.estimators._refits import MAX_QUERIES, mean_metric
 from ejop.executors.threads import at_most, computing
@@ -354,6 +361,8 @@ class Predictor(FittedPredictor):
         if isinstance(self.columns, ColumnPreparer):
             return clone(self.columns).set_output(transform="default")
         if self.columns == "numbers":
+            if is_table(X):
+                require_numbers(X, "columns='numbers'", "use columns='auto', which prepares it")
             return None
         if issparse(X):
             return SparseReducer(random_state=self.random_state)

@@ -76,7 +76,8 @@ class Explanation:
         return self.values[item]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
-        return np.array(self.values, dtype=dtype, copy=bool(copy) or None)
+        found = np.asarray(self.values, dtype=dtype)
+        return found.copy() if copy and found is self.values else found
 
     def of_output(self, output: int) -> Explanation:
         """The explanation of one of several outputs."""
