@@ -56,7 +56,7 @@ $(LOWEST)/.test: pyproject.toml
 	  project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 	  extras = project["optional-dependencies"]; \
 	  tools = re.compile("(hypothesis|pandas|polars|pyarrow|pytest)>"); \
-	  asked = [*project["dependencies"], *extras["cli"], *extras["report"], *extras["excel"], *extras["plot"], *filter(tools.match, extras["test"])]; \
+	  asked = [*project["dependencies"], *extras["cli"], *extras["report"], *extras["excel"], *filter(tools.match, extras["test"])]; \
 	  print(*dict.fromkeys(each.replace(">=", "==") for each in asked), sep="\n")' > $(LOWEST)/lowest.txt
 	$(LOWEST)/bin/python -m pip --disable-pip-version-check -q install -r $(LOWEST)/lowest.txt -e .
 	@touch $@

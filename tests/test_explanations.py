@@ -370,6 +370,7 @@ def test_directions_have_errors_that_other_draws_confirm():
 
 
 def test_interactions_are_those_of_the_display_with_errors(classes):
+    pytest.importorskip("matplotlib")
     found = classes.interactions(n_groups=4)
     assert found.names == ["sex", "age", "town", "none"]
     drawn = PairDisplay.from_estimator(classes, errors=True)
