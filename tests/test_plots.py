@@ -48,7 +48,6 @@ def never_shown(monkeypatch):
     before = dict(matplotlib.rcParams)
     yield
     assert dict(matplotlib.rcParams) == before
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")
