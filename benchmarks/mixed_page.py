@@ -12,6 +12,7 @@ from benchmarks.mixed_methods import METHODS, SETS
 from benchmarks.predictor_page import (
     OFFSETS,
     ROWS,
+    TIMES,
     TITLES,
     Records,
     Runs,
@@ -33,9 +34,11 @@ CLASSES = [name for name, one in SETS.items() if not one.real]
 
 
 def values(runs: Runs, name: str, method: str, field: str) -> list[float]:
-    """A figure on the splits that all methods but the command line ran."""
+    """A figure on the splits that all methods but the command line ran; seconds of one machine."""
     compared = [m for m in runs.methods(METHODS) if m not in (method, SHELL)]
     splits = runs.shared(name, [method, *compared])
+    if field in TIMES:
+        splits = [s for s in splits if runs.at_home(name, s, method)]
     found = [runs.good[name, s, method, ROWS].get(field) for s in splits]
     return [v for v in found if v is not None]
 

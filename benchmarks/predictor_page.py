@@ -33,11 +33,16 @@ TITLES = {
 #: added before logarithms are taken, so that a set without errors does not decide alone
 OFFSETS = {"error": 0.1, "log_loss": 0.001, "ece": 0.1, "fit_seconds": 0.0, "fit_cpu_seconds": 0.0}
 #: figures that are compared on one machine alone
-TIMES = ("fit_seconds", "fit_cpu_seconds", "predict_seconds")
+TIMES = ("fit_seconds", "fit_cpu_seconds", "predict_seconds", "predict_cpu_seconds")
 LOW, HIGH = 88.0, 92.0
 #: sizes beside the usual one, for the sets that have so many rows
 LARGER = (4000, 10_000)
 Records = dict[Key, dict[str, Any]]
+
+
+def kind_of(record: dict[str, Any]) -> tuple[str, str]:
+    """Processor and threads of a run: what makes seconds comparable."""
+    return record["machine"]["cpu"], str(record["machine"]["threads"])
 
 
 class Runs:
@@ -46,15 +51,13 @@ class Runs:
     def __init__(self, records: Records) -> None:
         self.good = {k: r for k, r in records.items() if "fault" not in r}
         self.faults = [r for r in records.values() if "fault" in r]
-        threads = Counter(
-            r["machine"]["threads"] for (*_, m, _), r in self.good.items() if m == "ours"
-        )
-        self.threads = threads.most_common(1)[0][0] if threads else 0
+        homes = Counter(kind_of(r) for (*_, m, _), r in self.good.items() if m == "ours")
+        self.home = homes.most_common(1)[0][0] if homes else None
 
     def at_home(self, name: str, split: int, method: str, rows: int = ROWS) -> bool:
         """Whether a run was made on the kind of machine that most of ours were made on."""
         record = self.good.get((name, split, method, rows))
-        return record is not None and record["machine"]["threads"] == self.threads
+        return record is not None and kind_of(record) == self.home
 
     def splits(self, name: str, method: str, rows: int = ROWS) -> set[int]:
         return {s for (d, s, m, n) in self.good if (d, m, n) == (name, method, rows)}
@@ -448,8 +451,8 @@ def page(records: Records) -> str:
         *section("Seconds of fit"),
         "Split 0, by the clock, searches included; of all threads in brackets. What is compiled is "
         "compiled before. Threads are those that a user gets; searches of peers fit one model a "
-        "core. Only runs on one kind of machine are compared: that with "
-        f"{runs.threads} threads.",
+        "core. Only runs on one kind of machine are compared: "
+        f"{', '.join(runs.home or [])} threads.",
         "",
         *seconds(runs, methods),
         *section("Parts left out"),

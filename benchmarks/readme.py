@@ -63,7 +63,7 @@ def pairs(runs: Runs, names: Iterable[str], theirs: str, ours: str, field: str) 
     found = []
     for name in names:
         both = runs.shared(name, (theirs, ours))
-        if field != "error" and runs.threads:  # all maps ran on one
+        if field != "error" and runs.home:  # all maps ran on one
             both = [s for s in both if all(runs.at_home(name, s, m) for m in (theirs, ours))]
         values = [runs.value(name, m, field, both) for m in (theirs, ours)]
         if None not in values:

@@ -570,6 +570,15 @@ def test_committed_tables_are_made_of_committed_runs():
     assert to_csv(lines) == (folder / "tables.csv").read_text(encoding="utf-8")
 
 
+def test_the_page_of_starts_is_made_of_committed_runs():
+    from ejop.cli.reproduce import table_parts
+
+    folder = Path(__file__).parents[1] / "docs" / "results"
+    runs = read_lines(folder / "starts.jsonl")
+    made = page(table_parts(["table3", "table4"], runs), runs)
+    assert (folder / "starts.md").read_text(encoding="utf-8").endswith(made.split("\n", 1)[1])
+
+
 def test_the_page_is_self_contained(runs):
     labels = {name: method.label for name, method in METHODS.items()}
     parts = [(TABLES["table3"], summarize(TABLES["table3"], runs, labels))]

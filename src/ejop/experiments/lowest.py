@@ -28,7 +28,7 @@ def lowest_rows(lines: Iterable[Any]) -> ResultTable:
     cells, as_it_comes = [], 0
     for dataset, found in rows.items():
         mine = _lowest(found, ONE_SHOT)
-        other = _lowest(found, set(found) - set(ONE_SHOT))
+        other = _lowest(found, [name for name in found if name not in ONE_SHOT])
         default = _lowest(found, DEFAULTS)
         if mine is None or other is None or default is None:
             continue
@@ -49,6 +49,6 @@ def lowest_rows(lines: Iterable[Any]) -> ResultTable:
 
 
 def _lowest(found: dict[str, Any], methods: Iterable[str]) -> Any:
-    """The line with the lowest mean error among some methods, or None."""
+    """The line with the lowest mean error among some methods, the first of equal ones, or None."""
     here = [found[name] for name in methods if name in found]
     return min(here, key=lambda line: line.error, default=None)
