@@ -1,4 +1,5 @@
 import os
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,6 +24,20 @@ def real_data():
             return z["X"].astype(float), z["y"]
 
     return load
+
+
+def close_pictures():
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close("all")
+
+
+@pytest.fixture(autouse=True)
+def closed_pictures():
+    """Pictures are closed, also those of examples, so that none counts those of others."""
+    close_pictures()
+    yield
+    close_pictures()
 
 
 @pytest.fixture
