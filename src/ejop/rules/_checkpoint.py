@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 from ejop.writing import check_writable, replacing
 
 Arrays = dict[str, NDArray]
+#: one save at a time
+_KEEPING = threading.Lock()
 #: under which the file says which fit it belongs to
 OWNER = "fit"
 
@@ -70,9 +73,11 @@ class Checkpoint:
     def keep(self, name: str, arrays: Arrays) -> Arrays:
         """Write what a step found."""
         if self.path is not None:
-            self.steps |= {f"{name}/{key}": np.asarray(value) for key, value in arrays.items()}
-            with replacing(self.path) as part, open(part, "wb") as file:
-                np.savez(file, **self.steps)  # type: ignore[arg-type]
+            found = {f"{name}/{key}": np.asarray(value) for key, value in arrays.items()}
+            with _KEEPING:  # chains go on in threads, and an older file must not replace a newer
+                self.steps |= found
+                with replacing(self.path) as part, open(part, "wb") as file:
+                    np.savez(file, **self.steps)  # type: ignore[arg-type]
         return arrays
 
     def finish(self) -> None:
